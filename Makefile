@@ -1,0 +1,54 @@
+# Every target makes its own virtual environment; nothing is assumed but Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.PHONY: help demo test test-slow lint types layers doctest tests bench clean
+
+help:
+	@echo "make demo       fit every method to real data and draw the result (under a minute)"
+	@echo "make test       lint, types, import layers, doctests, tests"
+	@echo "make test-slow  what needs a long run"
+	@echo "make bench      measure against other libraries, side by side"
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[all]"
+	touch $@
+
+$(VENV)/.installed-dev: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group test --group lint
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/python -m kronfill.demo
+
+test: lint types layers doctest tests
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+doctest: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest --doctest-modules src README.md docs --doctest-glob="*.md" -q
+
+tests: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) -q
+
+test-slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow -q
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,71 @@
+"""Complete and extend a partly observed matrix from what is known about its rows and columns.
+
+Everything is reached as an attribute of this package and loaded on first use, so that
+``import kronfill`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kronfill import errors, kernels, solvers
+    from kronfill.completion import Completion, complete
+    from kronfill.data import Observations, datasets
+    from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
+    from kronfill.solvers import ALS, PCG, Cholesky, GridEigen, PrimalDirect, RowWise
+
+__all__ = [
+    "ALS",
+    "IMC",
+    "KKMCEX",
+    "KMC",
+    "MC",
+    "PCG",
+    "RRMCEX",
+    "Cholesky",
+    "Completion",
+    "GridEigen",
+    "Observations",
+    "PrimalDirect",
+    "RowWise",
+    "complete",
+    "datasets",
+    "errors",
+    "kernels",
+    "solvers",
+]
+
+_HOMES = {
+    **dict.fromkeys(("Completion", "complete"), "kronfill.completion"),
+    "Observations": "kronfill.data",
+    **dict.fromkeys(("IMC", "KKMCEX", "KMC", "MC", "RRMCEX"), "kronfill.estimators"),
+    **dict.fromkeys(
+        ("ALS", "PCG", "Cholesky", "GridEigen", "PrimalDirect", "RowWise"), "kronfill.solvers"
+    ),
+}
+_MODULES = {
+    "datasets": "kronfill.data.datasets",
+    "errors": "kronfill.errors",
+    "kernels": "kronfill.kernels",
+    "solvers": "kronfill.solvers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(_MODULES[name])
+    else:
+        msg = f"module 'kronfill' has no attribute {name!r}"
+        raise AttributeError(msg)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

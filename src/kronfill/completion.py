@@ -1,0 +1,367 @@
+"""Labelled tables in, labelled tables out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill import kernels
+from kronfill.data import Labels, Observations
+from kronfill.data._tables import import_pandas
+from kronfill.errors import KronfillWarning, LabelError, ParameterError
+from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
+from kronfill.estimators.base import MatrixRegressor
+from kronfill.kernels import Kernel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["METHODS", "Completion", "complete"]
+
+METHODS = ("kkmcex", "rrmcex", "kmc", "imc", "mc")
+IDENTITY = 0.1
+"""Weight of the identity part that is added to a kernel made from features or a graph."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Labels of one axis and what is known about its items."""
+
+    labels: Any
+    kernel: Kernel | None
+    features: Any
+    told: str
+
+
+def complete(
+    table: Any,
+    rows: Any = None,
+    cols: Any = None,
+    method: str = "kkmcex",
+    *,
+    mu: Any = "auto",
+    rank: int = 10,
+    center: Any = "both",
+    random_state: Any = 0,
+) -> Completion:
+    """Fill in the missing entries of a table from what is known about its rows and columns.
+
+    What estimators leave to the user is chosen here: the ridge weight, effects of rows and
+    columns, and an identity part in kernels made from features or graphs, so that an item may
+    differ from what its description says.
+
+    Parameters
+    ----------
+    table : DataFrame, array-like or Observations
+        Rows and columns with missing entries (NaN); index and columns are the labels.
+    rows, cols : DataFrame, networkx graph, Kernel, array-like or None
+        What is known about each axis, matched by label: a table of features (numbers, categories,
+        dates), a graph whose nodes are the labels, a kernel, a similarity matrix (as a DataFrame
+        with equal index and columns, or an array in the order of the table), or nothing. Items
+        that appear only here become rows (columns) of the result.
+    method : {"kkmcex", "rrmcex", "kmc", "imc", "mc"}, default="kkmcex"
+        The method. "imc" takes tables of features only, "mc" ignores what is known.
+    mu : float or "auto", default="auto"
+        Ridge weight; "auto" chooses it by leave-one-out or held-out entries.
+    rank : int, default=10
+        Latent factors of "kmc", "imc" and "mc".
+    center : {None, "mean", "rows", "cols", "both"}, default="both"
+        Additive effects.
+    random_state : int, Generator or None, default=0
+        Seed of random starting points.
+
+    Returns
+    -------
+    Completion
+
+    See Also
+    --------
+    KKMCEX : The default method, without these additions.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, kronfill as kf
+    >>> table = pd.DataFrame(
+    ...     {"mon": [10.0, 12.0, np.nan], "tue": [11.0, np.nan, np.nan]}, index=["a", "b", "c"]
+    ... )
+    >>> places = pd.DataFrame({"x": [0.0, 1.0, 1.1, 5.0]}, index=["a", "b", "c", "d"])
+    >>> done = kf.complete(table, rows=places, mu=0.01)
+    >>> done.filled.shape, int(done.filled.isna().sum().sum())
+    ((4, 2), 0)
+    >>> done.status.loc["d", "tue"]
+    'extrapolated'
+    """
+    if method not in METHODS:
+        msg = f"method must be one of {METHODS}, got {method!r}."
+        raise ParameterError(msg)
+    observations = _observations(table)
+    row = _axis(rows, observations.row_labels, observations.shape[0], "row")
+    col = _axis(cols, observations.col_labels, observations.shape[1], "column")
+    observations = _extended(observations, row, col)
+    model = _estimator(method, row, col, {"mu": mu, "center": center}, rank, random_state)
+    if method in ("kkmcex", "rrmcex") and rows is None and cols is None:
+        message = (
+            f"Nothing is known about rows or columns, so {method!r} can only predict effects. "
+            "Give rows= or cols=, or use method='mc'."
+        )
+        warnings.warn(message, KronfillWarning, stacklevel=2)
+    model.fit(observations)
+    return Completion(model, observations, (row.told, col.told))
+
+
+class Completion:
+    """A completed table.
+
+    Attributes
+    ----------
+    model : estimator
+        The fitted method.
+    observations : Observations
+        What was observed, over all rows and columns of the result.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, kronfill as kf
+    >>> table = pd.DataFrame([[1.0, 2.0], [2.0, np.nan]], index=["a", "b"], columns=["x", "y"])
+    >>> done = kf.complete(table, method="mc", rank=1, mu=0.01)
+    >>> done.predict([("b", "y")]).round(1)
+    array([3.])
+    >>> done
+    Completion of 2 rows x 2 columns by MC (mu = 0.01)
+      observed      3 entries
+      filled        1 entry
+      extrapolated  0 entries
+      rows: nothing known; columns: nothing known
+    """
+
+    def __init__(
+        self, model: MatrixRegressor, observations: Observations, told: tuple[str, str]
+    ) -> None:
+        self.model = model
+        self.observations = observations
+        self._told = told
+
+    @property
+    def _index(self) -> tuple[Any, Any]:
+        pd = import_pandas("completed tables")
+        index, columns = (
+            pd.Index(list(part or ()), tupleize_cols=False)
+            for part in (self.observations.row_labels, self.observations.col_labels)
+        )
+        return index, columns
+
+    @property
+    def filled(self) -> pd.DataFrame:
+        """The whole table: observed values as they were, the others predicted."""
+        values = self.model.predict_matrix()
+        obs = self.observations
+        values[obs.rows, obs.cols] = obs.values
+        return self._frame(values)
+
+    @property
+    def predicted(self) -> pd.DataFrame:
+        """The prediction for every entry, observed ones included."""
+        return self._frame(self.model.predict_matrix())
+
+    @property
+    def status(self) -> pd.DataFrame:
+        """For each entry "observed", "filled", or "extrapolated" in a row or column without any."""
+        obs = self.observations
+        status = np.full(obs.shape, "filled", dtype=object)
+        status[obs.cold_rows] = "extrapolated"
+        status[:, obs.cold_cols] = "extrapolated"
+        status[obs.rows, obs.cols] = "observed"
+        return self._frame(status)
+
+    def _frame(self, values: NDArray[Any]) -> pd.DataFrame:
+        pd = import_pandas("completed tables")
+        index, columns = self._index
+        frame: pd.DataFrame = pd.DataFrame(values, index=index, columns=columns)
+        return frame
+
+    def predict(self, pairs: Any) -> NDArray[np.float64]:
+        """Predict entries given by labels.
+
+        Parameters
+        ----------
+        pairs : iterable of (row label, column label)
+            The entries; a DataFrame with two columns will do.
+
+        Returns
+        -------
+        ndarray of shape (len(pairs),)
+        """
+        pairs = pairs.itertuples(index=False) if hasattr(pairs, "itertuples") else pairs
+        both = [tuple(pair) for pair in pairs]
+        if any(len(pair) != 2 for pair in both):
+            msg = "pairs must be (row label, column label), one pair per entry."
+            raise ParameterError(msg)
+        at_r = self.observations.row_index([pair[0] for pair in both])
+        at_c = self.observations.col_index([pair[1] for pair in both])
+        return self.model.predict(np.column_stack([at_r, at_c]))
+
+    def best(self, n: int = 5, rows: Any = None, *, observed: bool = False) -> pd.DataFrame:
+        """Return the n columns with the highest predictions for each row.
+
+        Parameters
+        ----------
+        n : int, default=5
+            How many columns per row.
+        rows : iterable of labels, optional
+            Which rows; all by default.
+        observed : bool, default=False
+            Whether observed entries compete too, with their observed values.
+
+        Returns
+        -------
+        DataFrame
+            Columns "row", "rank", "column" and "value", best first.
+        """
+        pd = import_pandas("best columns per row")
+        obs = self.observations
+        labels = list(obs.row_labels or ()) if rows is None else list(rows)
+        at = obs.row_index(labels)
+        values = self.model.predict_matrix(rows=at)
+        known = obs.to_sparse()[at].tocoo()
+        values[known.row, known.col] = known.data if observed else -np.inf
+        take = np.argsort(-values, axis=1, kind="stable")[:, :n]
+        lines = [
+            (label, place + 1, (obs.col_labels or ())[j], values[i, j])
+            for i, label in enumerate(labels)
+            for place, j in enumerate(take[i])
+            if values[i, j] > -np.inf
+        ]
+        frame: pd.DataFrame = pd.DataFrame(lines, columns=["row", "rank", "column", "value"])
+        return frame
+
+    def _summary(self) -> tuple[str, list[tuple[str, int]], str]:
+        obs = self.observations
+        n, l = obs.shape
+        warm = (n - len(obs.cold_rows)) * (l - len(obs.cold_cols))
+        counts = [("observed", obs.m), ("filled", warm - obs.m), ("extrapolated", n * l - warm)]
+        title = (
+            f"Completion of {n} rows x {l} columns by {type(self.model).__name__} "
+            f"(mu = {self.model.mu_:.3g})"
+        )
+        return title, counts, f"rows: {self._told[0]}; columns: {self._told[1]}"
+
+    def __repr__(self) -> str:
+        title, counts, told = self._summary()
+        lines = [f"  {name:<13} {k:,} {'entry' if k == 1 else 'entries'}" for name, k in counts]
+        return "\n".join([title, *lines, f"  {told}"])
+
+    def _repr_html_(self) -> str:
+        title, counts, told = self._summary()
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{name}</th><td>{k:,}</td></tr>" for name, k in counts
+        )
+        head = self.filled.iloc[:8, :8].to_html(float_format=lambda v: f"{v:.4g}")
+        return (
+            f"<div><p><b>{escape(title)}</b><br>{escape(told)}</p>"
+            f"<table>{cells}</table><p>First rows and columns, filled:</p>{head}</div>"
+        )
+
+
+def _observations(table: Any) -> Observations:
+    obs = table if isinstance(table, Observations) else Observations.from_matrix(table)
+    rows = range(obs.shape[0]) if obs.row_labels is None else obs.row_labels
+    cols = range(obs.shape[1]) if obs.col_labels is None else obs.col_labels
+    return Observations(
+        obs.rows, obs.cols, obs.values, obs.shape,
+        weights=obs.weights, row_labels=rows, col_labels=cols,
+    )  # fmt: skip
+
+
+def _axis(side: Any, labels: Any, size: int, name: str) -> Axis:
+    """Match the side information of one axis with the labels of the table."""
+    if side is None:
+        return Axis(labels, None, None, "nothing known")
+    if isinstance(side, Kernel):
+        return _matched(side, labels, size, name, f"kernel {side!r}", features=None)
+    if hasattr(side, "adjacency") and hasattr(side, "nodes"):
+        kernel = kernels.diffusion(side)
+        told = f"graph of {kernel.n} nodes"
+        return _with_identity(_matched(kernel, labels, size, name, told, features=None))
+    if hasattr(side, "columns") and hasattr(side, "index"):
+        if len(side.index) == len(side.columns) and set(side.index) == set(side.columns):
+            kernel = kernels.precomputed(side)
+            return _matched(kernel, labels, size, name, "similarity matrix", features=None)
+        return _with_identity(_featured(side, labels, size, name))
+    kernel = kernels.as_kernel(side, f"{name}s")
+    return _matched(kernel, labels, size, name, "similarity matrix", features=None)
+
+
+def _featured(side: Any, labels: Any, size: int, name: str) -> Axis:
+    told = f"{side.shape[1]} features of {len(side)} items"
+    order, merged = _order(Labels(side.index, axis=name), labels, name)
+    ordered = side.iloc[order]
+    return Axis(merged, kernels.rbf(ordered), ordered, told)
+
+
+def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str, features: Any) -> Axis:
+    if kernel.labels is None:
+        if kernel.n != size:
+            msg = (
+                f"The {name} kernel has {kernel.n} items without labels, the table has {size} "
+                f"{name}s: give one item per {name} in the order of the table, or labels."
+            )
+            raise LabelError(msg)
+        return Axis(labels, kernel, features, told)
+    order, merged = _order(Labels(kernel.labels, axis=name), labels, name)
+    return Axis(merged, kernel.take(order), features, told)
+
+
+def _order(known: Labels, labels: Any, name: str) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
+    """Positions in the side information of the table's labels, then of those only it has."""
+    missing = [label for label in labels if label not in known]
+    if missing:
+        msg = (
+            f"{len(missing)} of {len(labels)} {name} labels of the table are not in what is known "
+            f"about the {name}s, such as {', '.join(map(repr, missing[:3]))}. The {name} labels "
+            f"there are like {', '.join(map(repr, list(known)[:3]))}. Add the missing ones or drop "
+            f"these {name}s from the table."
+        )
+        raise LabelError(msg)
+    own = set(labels)
+    merged = (*labels, *(label for label in known if label not in own))
+    return known.index(merged), merged
+
+
+def _with_identity(axis: Axis) -> Axis:
+    kernel = axis.kernel
+    if kernel is None:
+        return axis
+    both = kernel + IDENTITY * kernels.identity(kernel.n)
+    return Axis(axis.labels, both, axis.features, axis.told)
+
+
+def _extended(obs: Observations, row: Axis, col: Axis) -> Observations:
+    return Observations(
+        obs.rows, obs.cols, obs.values, (len(row.labels), len(col.labels)),
+        weights=obs.weights, row_labels=row.labels, col_labels=col.labels,
+    )  # fmt: skip
+
+
+def _estimator(
+    method: str, row: Axis, col: Axis, common: dict[str, Any], rank: int, random_state: Any
+) -> MatrixRegressor:
+    sides = (row.kernel, col.kernel)
+    if method == "kkmcex":
+        return KKMCEX(*sides, **common)
+    if method == "rrmcex":
+        return RRMCEX(*sides, **common)
+    more = {**common, "rank": rank, "random_state": random_state}
+    if method == "kmc":
+        return KMC(*sides, **more)
+    if method == "mc":
+        return MC(**more)
+    for axis, name in ((row, "rows"), (col, "cols")):
+        if axis.kernel is not None and axis.features is None:
+            msg = f"method='imc' needs a table of features for {name}=, got {axis.told}."
+            raise ParameterError(msg)
+    return IMC(row.features, col.features, **more)

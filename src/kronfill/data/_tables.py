@@ -1,0 +1,211 @@
+"""Tables of any make behind one small interface: names, numbers and coded labels per column.
+
+pandas is used for pandas frames only; every other table (polars, pyarrow, ...) comes in through the
+Arrow stream protocol or the dataframe interchange protocol and needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from kronfill.data._arrays import FloatArray, IntArray
+from kronfill.data.labels import is_missing
+from kronfill.errors import DataError, MissingDependencyError
+
+__all__ = ["Table", "import_pandas", "is_table", "open_table"]
+
+_NUMBER_OBJECTS = frozenset(
+    ["floating", "integer", "mixed-integer-float", "boolean", "decimal", "empty"]
+)
+
+
+def import_pandas(purpose: str) -> Any:
+    """Import pandas, or say how to get it."""
+    try:
+        import pandas as pd
+    except ImportError:
+        msg = f"{purpose} needs pandas: pip install 'kronfill[tables]'"
+        raise MissingDependencyError(msg) from None
+    return pd
+
+
+class Table(ABC):
+    """A table read column by column."""
+
+    @property
+    @abstractmethod
+    def names(self) -> list[Any]:
+        """The column names, in order."""
+
+    @property
+    @abstractmethod
+    def row_labels(self) -> list[Any] | None:
+        """What the rows are called, if the table says so."""
+
+    @abstractmethod
+    def numbers(self, position: int) -> FloatArray:
+        """Return a column as floats with NaN where the table has nothing."""
+
+    @abstractmethod
+    def coded(self, position: int) -> tuple[IntArray, list[Any]]:
+        """Return a column as codes (-1 is missing) into its distinct labels.
+
+        TypeError or NotImplementedError if what the column holds cannot be labels.
+        """
+
+    @abstractmethod
+    def dense(self) -> FloatArray:
+        """Return all columns side by side as floats."""
+
+    def _refuse(self, position: int, dtype: object) -> DataError:
+        """Build the error for a column that does not hold numbers."""
+        return DataError(
+            f"column {self.names[position]!r} must hold numbers, got {dtype}; convert or drop it, "
+            "or read a table of (row, column, value) lines with Observations.from_long"
+        )
+
+
+class _PandasTable(Table):
+    """A pandas DataFrame."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._pd = import_pandas("reading a pandas table")
+
+    @property
+    def names(self) -> list[Any]:
+        return list(self._frame.columns)
+
+    @property
+    def row_labels(self) -> list[Any]:
+        return list(self._frame.index)
+
+    def numbers(self, position: int) -> FloatArray:
+        column = self._frame.iloc[:, position]
+        types = self._pd.api.types
+        is_number = types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(
+            column.dtype
+        )
+        if types.is_object_dtype(column.dtype):
+            is_number = types.infer_dtype(column, skipna=True) in _NUMBER_OBJECTS
+        if not is_number:
+            raise self._refuse(position, f"dtype {column.dtype}")
+        result: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return result
+
+    def coded(self, position: int) -> tuple[IntArray, list[Any]]:
+        codes, labels = self._pd.factorize(self._frame.iloc[:, position])
+        return codes.astype(np.intp, copy=False), labels.tolist()
+
+    def dense(self) -> FloatArray:
+        if all(isinstance(t, np.dtype) and t.kind in "iuf" for t in self._frame.dtypes):
+            result: FloatArray = self._frame.to_numpy(dtype=np.float64)
+            return result
+        return _side_by_side(self, len(self._frame))
+
+
+class _ArrowTable(Table):
+    """Anything that pyarrow can read."""
+
+    def __init__(self, table: Any) -> None:
+        try:
+            import pyarrow as pa
+            from pyarrow import interchange
+        except ImportError:
+            kind = type(table).__name__
+            msg = f"reading a {kind} needs pyarrow: pip install 'kronfill[tables]'"
+            raise MissingDependencyError(msg) from None
+        streams = hasattr(table, "__arrow_c_stream__")  # a protocol: its absence is an answer
+        self._table = pa.table(table) if streams else interchange.from_dataframe(table)
+        self._types = pa.types
+
+    @property
+    def names(self) -> list[Any]:
+        return list(self._table.column_names)
+
+    @property
+    def row_labels(self) -> None:
+        return None
+
+    def numbers(self, position: int) -> FloatArray:
+        column, types = self._table.column(position), self._types
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        allowed = ("integer", "floating", "boolean", "decimal", "null")
+        if not any(getattr(types, f"is_{name}")(kind) for name in allowed):
+            raise self._refuse(position, f"type {column.type}")
+        if types.is_dictionary(column.type) or types.is_boolean(kind):
+            column = column.cast("uint8" if types.is_boolean(kind) else kind)
+        result: FloatArray = column.cast("float64", safe=False).to_numpy()
+        return result
+
+    def coded(self, position: int) -> tuple[IntArray, list[Any]]:
+        column = self._table.column(position)
+        if self._types.is_fixed_size_binary(column.type):
+            # Python objects in a polars column arrive as their addresses in memory.
+            msg = f"raw bytes of type {column.type}"
+            raise TypeError(msg)
+        if self._types.is_dictionary(column.type):
+            chunks = column.chunks  # each may have a dictionary of its own
+        else:
+            chunks = [column.combine_chunks().dictionary_encode()]
+        known: dict[Any, int] = {}
+        parts = [np.empty(0, dtype=np.intp)]
+        for chunk in chunks:
+            local = [known.setdefault(label, len(known)) for label in chunk.dictionary.to_pylist()]
+            indices = chunk.indices.cast("int64").fill_null(-1).to_numpy()
+            parts.append(np.array([*local, -1], dtype=np.intp)[indices])
+        return _compact(np.concatenate(parts), list(known))
+
+    def dense(self) -> FloatArray:
+        return _side_by_side(self, self._table.num_rows)
+
+
+def _side_by_side(table: Table, n_rows: int) -> FloatArray:
+    """Read every column as numbers into one array."""
+    result = np.empty((n_rows, len(table.names)), dtype=np.float64)
+    for position in range(result.shape[1]):
+        result[:, position] = table.numbers(position)
+    return result
+
+
+def _compact(codes: IntArray, labels: list[Any]) -> tuple[IntArray, list[Any]]:
+    """Drop labels that do not occur, and give those that mean "missing" (NaN) the code -1."""
+    used = np.bincount(codes[codes >= 0], minlength=len(labels)) > 0
+    kept = [k for k, label in enumerate(labels) if used[k] and not is_missing(label)]
+    if len(kept) == len(labels):
+        return codes, labels
+    renumber = np.full(len(labels) + 1, -1, dtype=np.intp)  # the last one is for the code -1
+    renumber[kept] = np.arange(len(kept))
+    return renumber[codes], [labels[k] for k in kept]
+
+
+def _is_pandas(table: Any) -> bool:
+    """Return whether this is a pandas DataFrame, without importing pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(table, pandas.DataFrame)
+
+
+def is_table(table: Any) -> bool:
+    """Return whether this is a table of columns rather than an array."""
+    if _is_pandas(table):
+        return True
+    return hasattr(table, "__dataframe__") or (
+        hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")
+    )
+
+
+def open_table(table: Any) -> Table:
+    """Return the table behind the common interface."""
+    if _is_pandas(table):
+        return _PandasTable(table)
+    if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__dataframe__"):
+        return _ArrowTable(table)
+    msg = (
+        f"cannot read a {type(table).__name__} as a table; pass a pandas, polars or pyarrow table, "
+        "or any object with __arrow_c_stream__ or __dataframe__"
+    )
+    raise DataError(msg)

@@ -1,0 +1,394 @@
+"""The observed entries of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from kronfill.data._arrays import FloatArray, IntArray, frozen, own_floats, own_positions
+from kronfill.data._entries import Entries, Grid, check_duplicates
+from kronfill.data._readers import read_long, read_matrix
+from kronfill.data._tables import import_pandas
+from kronfill.data.labels import Labels
+from kronfill.errors import LabelError
+
+__all__ = ["Observations"]
+
+
+class Observations:
+    """The observed entries of an N x L matrix: validated once, then immutable.
+
+    Parameters
+    ----------
+    rows, cols : array-like of int, shape (m,)
+        Row and column of every observed entry, counted from 0. Whole floats are accepted.
+    values : array-like of float, shape (m,)
+        The observed values; all finite.
+    shape : tuple of int
+        ``(N, L)``, the size of the whole matrix.
+    weights : array-like of float, shape (m,), optional
+        How much every entry counts: not negative, not all zero.
+    row_labels, col_labels : iterable of hashable, optional
+        Distinct names of the N rows and the L columns.
+
+    Attributes
+    ----------
+    rows, cols : ndarray of int, shape (m,)
+        Read-only.
+    values : ndarray of float, shape (m,)
+        Read-only.
+    weights : ndarray of float, shape (m,), or None
+        Read-only.
+    shape : tuple of int
+        ``(N, L)``.
+
+    Raises
+    ------
+    DataError
+        One of its kinds, naming the first offending entries: see :mod:`kronfill.errors`.
+
+    Notes
+    -----
+    The arrays handed in are copied, unless they are read-only (down to the owner of their memory),
+    contiguous and of the right type already: those are shared. Entries keep their order.
+
+    Examples
+    --------
+    >>> from kronfill.data import Observations
+    >>> obs = Observations([0, 0, 2], [1, 3, 0], [5.0, 3.0, 4.0], shape=(3, 4))
+    >>> obs
+    Observations(3 x 4, m=3, density=0.25, values from 3 to 5,
+                 1 cold row, 1 cold column)
+    >>> obs.cold_rows
+    array([1])
+    >>> Observations([0, 7], [1, 1], [5.0, 3.0], shape=(3, 4))
+    Traceback (most recent call last):
+    ...
+    kronfill.errors.IndexRangeError: rows must be integers in [0, 2], got 7 at position 1; is the \
+shape right?
+    """
+
+    _entries: Entries
+    _grid: Grid
+
+    def __init__(
+        self,
+        rows: npt.ArrayLike,
+        cols: npt.ArrayLike,
+        values: npt.ArrayLike,
+        shape: tuple[int, int],
+        *,
+        weights: npt.ArrayLike | None = None,
+        row_labels: Iterable[Any] | None = None,
+        col_labels: Iterable[Any] | None = None,
+    ) -> None:
+        grid = Grid.build(shape, row_labels, col_labels)
+        entries = Entries.build(rows, cols, values, weights, grid)
+        check_duplicates(entries, grid)
+        self.__dict__.update(_entries=entries, _grid=grid)
+
+    @classmethod
+    def _trusted(cls, entries: Entries, grid: Grid) -> Observations:
+        """Wrap entries that are known to be valid and whose arrays are ours."""
+        for array in (entries.rows, entries.cols, entries.values, entries.weights):
+            if array is not None:
+                frozen(array)
+        self = cls.__new__(cls)
+        self.__dict__.update(_entries=entries, _grid=grid)
+        return self
+
+    @classmethod
+    def from_matrix(
+        cls,
+        A: Any,
+        *,
+        row_labels: Iterable[Any] | None = None,
+        col_labels: Iterable[Any] | None = None,
+        duplicates: str = "error",
+    ) -> Observations:
+        """Read a matrix in which missing entries are marked or absent.
+
+        Parameters
+        ----------
+        A : array-like, masked array, sparse matrix or table, shape (N, L)
+            An array or nested lists: NaN (or None) is missing. A masked array: masked is missing
+            and an unmasked NaN is an error. A ``scipy.sparse`` matrix or array: the stored entries
+            are the observed ones, zeros included (but DIA and BSR pad with zeros, so there a zero
+            is missing). A pandas DataFrame: index and columns become labels; NaN, None and NA are
+            missing. Any other table (polars, pyarrow): the column names become labels.
+        row_labels, col_labels : iterable of hashable, optional
+            Labels for a side that has none of its own.
+        duplicates : {"error", "mean"}, default="error"
+            What to do with entries that a sparse matrix stores more than once. "mean" averages
+            them and makes their number the weight.
+
+        Returns
+        -------
+        Observations
+            The observed entries, row by row (a sparse matrix keeps the order it stores).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kronfill.data import Observations
+        >>> obs = Observations.from_matrix([[1.0, np.nan], [0.0, 2.0]])
+        >>> obs.X.tolist(), obs.values
+        ([[0, 0], [1, 0], [1, 1]], array([1., 0., 2.]))
+        """
+        return cls._trusted(*read_matrix(A, row_labels, col_labels, duplicates))
+
+    @classmethod
+    def from_long(
+        cls,
+        table: Any,
+        row: Any = None,
+        col: Any = None,
+        value: Any = None,
+        weight: Any = None,
+        row_labels: Iterable[Any] | None = None,
+        col_labels: Iterable[Any] | None = None,
+        duplicates: str = "error",
+    ) -> Observations:
+        """Read a table with one line per observed entry.
+
+        Parameters
+        ----------
+        table : DataFrame or table
+            A pandas DataFrame, or anything that exports an Arrow stream or the dataframe
+            interchange protocol (polars, pyarrow, ...).
+        row, col, value : hashable, optional
+            The columns that hold the row label, the column label and the value; by default the
+            first, second and third column.
+        weight : hashable, optional
+            The column that holds the weights, if any.
+        row_labels, col_labels : iterable of hashable, optional
+            The labels in the order wanted; the table may use a part of them only. By default the
+            labels of the table, sorted (in order of appearance if they cannot be compared).
+        duplicates : {"error", "mean"}, default="error"
+            What to do with lines for the same entry. "mean" averages them, weighted if there are
+            weights; the sum of their weights, or their number, becomes the weight.
+
+        Returns
+        -------
+        Observations
+            The entries in the order of the table (of first appearance, if merged), with labels.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kronfill.data import Observations
+        >>> sales = pd.DataFrame({"shop": ["b", "a"], "day": [1, 2], "sold": [7, 9]})
+        >>> obs = Observations.from_long(sales)
+        >>> obs.row_labels, obs.rows
+        (('a', 'b'), array([1, 0]))
+        """
+        columns = {"row": row, "col": col, "value": value, "weight": weight}
+        return cls._trusted(*read_long(table, columns, row_labels, col_labels, duplicates))
+
+    @property
+    def rows(self) -> IntArray:
+        """Row of every observed entry."""
+        return self._entries.rows
+
+    @property
+    def cols(self) -> IntArray:
+        """Column of every observed entry."""
+        return self._entries.cols
+
+    @property
+    def values(self) -> FloatArray:
+        """Observed values."""
+        return self._entries.values
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """Weight of every observed entry, or None."""
+        return self._entries.weights
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Size of the whole matrix."""
+        return self._grid.shape
+
+    @property
+    def row_labels(self) -> tuple[Any, ...] | None:
+        """Labels of the rows, or None."""
+        labels = self._grid.row_labels
+        return None if labels is None else labels.values
+
+    @property
+    def col_labels(self) -> tuple[Any, ...] | None:
+        """Labels of the columns, or None."""
+        labels = self._grid.col_labels
+        return None if labels is None else labels.values
+
+    @property
+    def m(self) -> int:
+        """Number of observed entries."""
+        return int(self.values.size)
+
+    @property
+    def X(self) -> IntArray:
+        """The (row, column) pairs, shape (m, 2): a new array at every call."""
+        return np.column_stack((self.rows, self.cols))
+
+    @cached_property
+    def row_counts(self) -> IntArray:
+        """Number of observed entries in every row."""
+        return frozen(np.bincount(self.rows, minlength=self.shape[0]))
+
+    @cached_property
+    def col_counts(self) -> IntArray:
+        """Number of observed entries in every column."""
+        return frozen(np.bincount(self.cols, minlength=self.shape[1]))
+
+    @property
+    def cold_rows(self) -> IntArray:
+        """Rows without an observed entry."""
+        return np.flatnonzero(self.row_counts == 0)
+
+    @property
+    def cold_cols(self) -> IntArray:
+        """Columns without an observed entry."""
+        return np.flatnonzero(self.col_counts == 0)
+
+    @property
+    def density(self) -> float:
+        """Share of the entries that are observed."""
+        return self.m / (self.shape[0] * self.shape[1])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every entry of the matrix is observed."""
+        return self.m == self.shape[0] * self.shape[1]
+
+    def row_index(self, labels: Iterable[Any]) -> IntArray:
+        """Return the rows with these labels; LabelError if a label is unknown."""
+        return _require(self._grid.row_labels, "row").index(labels)
+
+    def col_index(self, labels: Iterable[Any]) -> IntArray:
+        """Return the columns with these labels; LabelError if a label is unknown."""
+        return _require(self._grid.col_labels, "column").index(labels)
+
+    def take(self, index: npt.ArrayLike | slice) -> Observations:
+        """Return some of the observations, in the same matrix with the same labels.
+
+        Parameters
+        ----------
+        index : array-like of int or bool, or slice
+            Distinct positions among the m observations, or a mask of length m.
+
+        Returns
+        -------
+        Observations
+            The chosen ones, in the order asked for.
+
+        Examples
+        --------
+        >>> from kronfill.data import Observations
+        >>> obs = Observations([0, 0, 1], [0, 1, 0], [1.0, 2.0, 3.0], shape=(2, 2))
+        >>> obs.take(obs.values > 1.5).values
+        array([2., 3.])
+        """
+        chosen = own_positions(index, self.m)
+        weights = None if self.weights is None else self.weights[chosen]
+        part = Entries(self.rows[chosen], self.cols[chosen], self.values[chosen], weights)
+        part.check_lengths()
+        part.check_numbers(self._grid)
+        return self._trusted(part, self._grid)
+
+    def with_values(self, values: npt.ArrayLike) -> Observations:
+        """Return the same entries with other values, given in the same order."""
+        old = self._entries
+        new = Entries(old.rows, old.cols, own_floats(values, "values"), old.weights)
+        new.check_lengths()
+        new.check_numbers(self._grid)
+        return self._trusted(new, self._grid)
+
+    def to_dense(self, fill: float = np.nan) -> FloatArray:
+        """Return the whole matrix as an array, with `fill` where nothing was observed."""
+        dense = np.full(self.shape, fill, dtype=np.float64)
+        dense[self.rows, self.cols] = self.values
+        return dense
+
+    def to_sparse(self) -> scipy.sparse.csr_array:
+        """Return a ``scipy.sparse.csr_array`` of the observed entries, zeros included."""
+        pairs = (self.rows.copy(), self.cols.copy())
+        return scipy.sparse.coo_array((self.values.copy(), pairs), shape=self.shape).tocsr()
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame: one line per entry; row, col, value, and weight if any.
+
+        Rows and columns are given by label, or by index where there are no labels.
+        """
+        pd = import_pandas("to_frame")
+        columns = {
+            "row": _names(self.row_labels, self.rows, pd),
+            "col": _names(self.col_labels, self.cols, pd),
+            "value": self.values.copy(),
+        }
+        if self.weights is not None:
+            columns["weight"] = self.weights.copy()
+        return pd.DataFrame(columns)
+
+    def __len__(self) -> int:
+        return self.m
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both hold the same entries in the same order, weights and labels too."""
+        if not isinstance(other, Observations):
+            return NotImplemented
+        return self._grid == other._grid and self._entries.same(other._entries)
+
+    __hash__ = None  # type: ignore[assignment]  # equality compares arrays
+
+    def __setattr__(self, name: str, value: object) -> None:
+        msg = f"Observations are immutable: cannot set {name!r}; see with_values and take"
+        raise AttributeError(msg)
+
+    def __delattr__(self, name: str) -> None:
+        msg = f"Observations are immutable: cannot delete {name!r}"
+        raise AttributeError(msg)
+
+    def __copy__(self) -> Observations:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Observations:
+        return self
+
+    def __sklearn_clone__(self) -> Observations:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Observations._trusted, (self._entries, self._grid)
+
+    def __repr__(self) -> str:
+        cold = ((self.cold_rows.size, "cold row"), (self.cold_cols.size, "cold column"))
+        extra = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in cold]
+        extra += ["row labels"] * (self.row_labels is not None)
+        extra += ["column labels"] * (self.col_labels is not None)
+        extra += ["weighted"] * (self.weights is not None)
+        return (
+            f"Observations({self.shape[0]} x {self.shape[1]}, m={self.m}, "
+            f"density={self.density:.3g}, "
+            f"values from {self.values.min():.6g} to {self.values.max():.6g},\n"
+            f"             {', '.join(extra)})"
+        )
+
+
+def _require(labels: Labels | None, axis: str) -> Labels:
+    """Return the labels, or say that there are none."""
+    if labels is None:
+        msg = f"the {axis}s have no labels; use their indices, or give {axis[:3]}_labels"
+        raise LabelError(msg)
+    return labels
+
+
+def _names(labels: tuple[Any, ...] | None, index: IntArray, pd: Any) -> Any:
+    """Return what a column of the long table holds."""
+    return index.copy() if labels is None else pd.Index(labels, tupleize_cols=False).take(index)

@@ -1,0 +1,39 @@
+"""Kernels: what it means for two rows, or two columns, to be similar.
+
+From features (:func:`rbf`, :func:`matern`, :func:`linear`, :func:`polynomial`, :func:`periodic`,
+:func:`tanimoto`), from graphs (:func:`diffusion`, :func:`regularized_laplacian`,
+:func:`random_walk`), or given (:func:`precomputed`, :func:`identity`). Kernels add, multiply and
+scale: ``rbf(x) + 0.1 * identity(n)``.
+"""
+
+from __future__ import annotations
+
+from kronfill.kernels.algebra import Parts
+from kronfill.kernels.base import Kernel
+from kronfill.kernels.dotproduct import linear, polynomial, tanimoto
+from kronfill.kernels.features import FeatureTable
+from kronfill.kernels.given import as_kernel, identity, precomputed
+from kronfill.kernels.graphs import diffusion, random_walk, regularized_laplacian
+from kronfill.kernels.stationary import matern, periodic, rbf
+from kronfill.linalg.lowrank import LowRankFactor
+from kronfill.linalg.psd import nearest_psd
+
+__all__ = [
+    "FeatureTable",
+    "Kernel",
+    "LowRankFactor",
+    "Parts",
+    "as_kernel",
+    "diffusion",
+    "identity",
+    "linear",
+    "matern",
+    "nearest_psd",
+    "periodic",
+    "polynomial",
+    "precomputed",
+    "random_walk",
+    "rbf",
+    "regularized_laplacian",
+    "tanimoto",
+]

@@ -1,0 +1,251 @@
+"""New kernels from old ones: sums, products, multiples, and a unit diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from kronfill.errors import KernelError, LabelError, ParameterError, ShapeError
+from kronfill.kernels._indexing import FloatArray, IntArray
+from kronfill.kernels.base import Kernel
+from kronfill.linalg.lowrank import LowRankFactor
+
+__all__ = ["Normalized", "Parts", "Product", "Scaled", "Sum"]
+
+
+class Parts(tuple[Any, ...]):
+    """One description of the new items for each part of a sum or product of kernels.
+
+    Needed only when the parts want different things, such as features for one and similarities
+    for another. The parts of ``a + b + c`` are a, b and c, in that order.
+
+    Parameters
+    ----------
+    *new : object
+        The new items as the first part wants them, as the second wants them, and so on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kronfill as kf
+    >>> kernel = kf.kernels.linear([[1.0], [2.0]]) + kf.kernels.precomputed(np.eye(2))
+    >>> kernel.cross(kf.kernels.Parts([[3.0]], [[0.5, 0.5]]))
+    array([[3.5, 6.5]])
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *new: Any) -> Parts:  # noqa: D102 - documented on the class
+        return super().__new__(cls, new)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    def __repr__(self) -> str:
+        return f"Parts({', '.join(repr(part) for part in self)})"
+
+
+class _Composite(Kernel):
+    """Several kernels over the same items, combined entry by entry."""
+
+    parts: tuple[Kernel, ...]
+    _combine: Callable[..., Any]
+    _symbol: str
+
+    def __init__(self, *parts: Kernel) -> None:
+        flat: list[Kernel] = []
+        for part in parts:
+            # a + (b + c) has three parts, so that Parts(...) can be written in one line.
+            flat.extend(part.parts if isinstance(part, type(self)) else (part,))
+        sizes = [part.n for part in flat]
+        if len(set(sizes)) != 1:
+            msg = (
+                f"kernels over different numbers of items cannot be combined with "
+                f"'{self._symbol}', got {sizes}; bring them to the same items with kernel.take"
+            )
+            raise KernelError(msg)
+        self._set(n=sizes[0], labels=_common_labels(flat), parts=tuple(flat))
+
+    def _merge(self, pieces: Iterator[FloatArray]) -> FloatArray:
+        merged: FloatArray = reduce(type(self)._combine, pieces)
+        return merged
+
+    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+        return self._merge(part._block(rows, cols) for part in self.parts)
+
+    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+        return self._merge(part._diagonal(rows) for part in self.parts)
+
+    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+        pairs = zip(self.parts, self._split(new), strict=True)
+        return self._merge(_same_length(part._cross(given, cols) for part, given in pairs))
+
+    def _new_diagonal(self, new: Any) -> FloatArray:
+        pairs = zip(self.parts, self._split(new), strict=True)
+        return self._merge(_same_length(part._new_diagonal(given) for part, given in pairs))
+
+    def _split(self, new: Any) -> tuple[Any, ...]:
+        if not isinstance(new, Parts):
+            return (new,) * len(self.parts)
+        if len(new) != len(self.parts):
+            msg = (
+                f"Parts has {len(new)} descriptions of the new items but {self!r} has "
+                f"{len(self.parts)} parts; give one for each"
+            )
+            raise KernelError(msg)
+        return new
+
+    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+        return type(self)(*(part.take(items) for part in self.parts))
+
+    def _parameters(self) -> dict[str, Any]:
+        return {}
+
+    def __repr__(self) -> str:
+        shown = [f"({part!r})" if isinstance(part, Sum) else repr(part) for part in self.parts]
+        return f" {self._symbol} ".join(shown)
+
+
+class Sum(_Composite):
+    """``k1 + k2``: items are similar when they are in one way or the other."""
+
+    _combine = staticmethod(np.add)
+    _symbol = "+"
+
+
+class Product(_Composite):
+    """``k1 * k2``, entry by entry: items are similar when they are in both ways."""
+
+    _combine = staticmethod(np.multiply)
+    _symbol = "*"
+
+
+class Scaled(Kernel):
+    """A positive multiple of a kernel."""
+
+    base: Kernel
+    scale: float
+
+    def __init__(self, base: Kernel, scale: float) -> None:
+        if not (np.isfinite(scale) and scale > 0):
+            msg = f"a kernel can be multiplied by a positive finite number, got {scale!r}"
+            raise ParameterError(msg)
+        inner, before = (base.base, base.scale) if isinstance(base, Scaled) else (base, 1.0)
+        self._set(n=base.n, labels=base.labels, base=inner, scale=before * scale)
+
+    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+        return self.scale * self.base._block(rows, cols)
+
+    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+        return self.scale * self.base._diagonal(rows)
+
+    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+        return self.scale * self.base._cross(new, cols)
+
+    def _new_diagonal(self, new: Any) -> FloatArray:
+        return self.scale * self.base._new_diagonal(new)
+
+    def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
+        factor = self.base._factor(rtol, max_rank)
+        return LowRankFactor(np.sqrt(self.scale) * factor.phi, factor.pivots, factor.residual)
+
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+        if factor.pivots is not None:
+            return super()._factor_new(factor, new)
+        root = np.sqrt(self.scale)
+        unscaled = LowRankFactor(factor.phi / root, None, factor.residual)
+        fresh: FloatArray = root * self.base._factor_new(unscaled, new)
+        return fresh
+
+    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+        return Scaled(self.base.take(items), self.scale)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"scale": self.scale}
+
+    def __repr__(self) -> str:
+        inner = f"({self.base!r})" if isinstance(self.base, Sum) else repr(self.base)
+        return f"{self.scale:.6g} * {inner}"
+
+
+class Normalized(Kernel):
+    """``K[i, j] / sqrt(K[i, i] * K[j, j])``."""
+
+    base: Kernel
+    _weights: FloatArray
+
+    def __init__(self, base: Kernel) -> None:
+        weights = _inverse_root(base._diagonal(None), "", base)
+        self._set(n=base.n, labels=base.labels, base=base, _weights=weights)
+
+    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+        left, right = _pick(self._weights, rows), _pick(self._weights, cols)
+        return self.base._block(rows, cols) * left[:, None] * right
+
+    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+        return np.ones(self.n if rows is None else rows.size)
+
+    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+        left = _inverse_root(self.base._new_diagonal(new), "new ", self.base)
+        return self.base._cross(new, cols) * left[:, None] * _pick(self._weights, cols)
+
+    def _new_diagonal(self, new: Any) -> FloatArray:
+        return np.ones(self.base._new_diagonal(new).size)
+
+    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+        return Normalized(self.base.take(items))
+
+    def _parameters(self) -> dict[str, Any]:
+        return {}
+
+    def __repr__(self) -> str:
+        return f"Normalized({self.base!r})"
+
+
+def _pick(values: FloatArray, items: IntArray | None) -> FloatArray:
+    return values if items is None else values[items]
+
+
+def _inverse_root(diagonal: FloatArray, kind: str, base: Kernel) -> FloatArray:
+    (zero,) = np.nonzero(~(diagonal > 0))
+    if zero.size:
+        first = ", ".join(str(i) for i in zero[:5]) + (", ..." if zero.size > 5 else "")
+        msg = (
+            f"{base!r} cannot be normalized: {zero.size} {kind}items have no similarity with "
+            f"themselves ({kind}items {first}); leave them out (kernel.take) or add "
+            "kronfill.kernels.identity(n)"
+        )
+        raise KernelError(msg)
+    root: FloatArray = 1.0 / np.sqrt(diagonal)
+    return root
+
+
+def _common_labels(parts: list[Kernel]) -> tuple[Any, ...] | None:
+    labelled = [part.labels for part in parts if part.labels is not None]
+    for labels in labelled[1:]:
+        if labels != labelled[0]:
+            pairs = zip(labelled[0], labels, strict=True)
+            where, (one, other) = next((i, p) for i, p in enumerate(pairs) if p[0] != p[1])
+            msg = (
+                f"the kernels are over differently labelled items: item {where} is {one!r} in one "
+                f"and {other!r} in the other; bring them into the same order with kernel.take"
+            )
+            raise LabelError(msg)
+    return labelled[0] if labelled else None
+
+
+def _same_length(pieces: Iterator[FloatArray]) -> Iterator[FloatArray]:
+    """Pass the pieces on, refusing numbers of new items that differ between the parts."""
+    length: int | None = None
+    for piece in pieces:
+        if length is not None and piece.shape[0] != length:
+            msg = (
+                f"the parts of the kernel were given {length} and {piece.shape[0]} new items; "
+                "give each part the same ones"
+            )
+            raise ShapeError(msg)
+        length = piece.shape[0]
+        yield piece

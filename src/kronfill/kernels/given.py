@@ -1,0 +1,304 @@
+"""Kernels that are given: a matrix of similarities, or no similarity at all."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
+from kronfill.kernels._frames import is_frame, labelled_square
+from kronfill.kernels._indexing import FloatArray, IntArray
+from kronfill.kernels.base import Kernel
+from kronfill.linalg.lowrank import LowRankFactor
+from kronfill.linalg.memory import require_memory
+from kronfill.linalg.psd import as_real, check_symmetric_psd
+
+__all__ = ["MatrixKernel", "as_kernel", "identity", "precomputed"]
+
+
+def precomputed(K: Any, labels: Sequence[Any] | None = None) -> Kernel:
+    """Return the kernel with a given matrix, after checking it.
+
+    Parameters
+    ----------
+    K : array_like, scipy.sparse matrix or data frame of shape (n, n)
+        Finite, symmetric and positive semidefinite; see :func:`nearest_psd` for one that almost
+        is. The rows and columns of a data frame must have the same labels; columns in another
+        order are brought into that of the rows.
+    labels : sequence, optional
+        Names of the items. Those of the data frame by default.
+
+    Returns
+    -------
+    Kernel
+        It keeps a copy of the matrix. New items are described by their similarities with the known
+        ones, an array of shape (k, n), or where their similarity with themselves is needed
+        (standard deviations) by the pair ``(similarities, diagonal)``.
+
+    Examples
+    --------
+    >>> import kronfill as kf
+    >>> kernel = kf.kernels.precomputed([[1.0, 0.5], [0.5, 1.0]])
+    >>> kernel[0, 1]
+    0.5
+    >>> kernel.cross([[0.2, 0.3]])
+    array([[0.2, 0.3]])
+    """
+    return _precomputed(K, labels, "kernel")
+
+
+def identity(n: int | Sequence[Any]) -> Kernel:
+    """Return the kernel in which every item is similar to itself only.
+
+    Parameters
+    ----------
+    n : int or sequence
+        Number of items, or their labels.
+
+    Returns
+    -------
+    Kernel
+        A new item shares nothing with the known ones; new items are described by how many they
+        are, or by anything that has a length.
+
+    Examples
+    --------
+    >>> import kronfill as kf
+    >>> kf.kernels.identity(2).to_array()
+    array([[1., 0.],
+           [0., 1.]])
+    >>> kf.kernels.identity(["Oslo", "Rome"]).labels
+    ('Oslo', 'Rome')
+    """
+    labels: tuple[Any, ...] | None = None
+    if isinstance(n, int | np.integer):
+        size = int(n)
+    elif isinstance(n, str) or not hasattr(n, "__len__"):
+        msg = f"n must be a number of items or a sequence of labels, got {n!r}"
+        raise KernelError(msg)
+    else:
+        labels = tuple(n)
+        size = len(labels)
+        _check_labels(labels, size)
+    if size < 1:
+        msg = f"a kernel needs at least one item, got {n!r}"
+        raise KernelError(msg)
+    return Identity(size, labels)
+
+
+def as_kernel(obj: Any, name: str = "row_kernel") -> Kernel:
+    """Return a kernel as it is, and a matrix as a checked kernel.
+
+    Parameters
+    ----------
+    obj : Kernel, array_like, scipy.sparse matrix or data frame
+        A kernel, or a symmetric positive semidefinite matrix.
+    name : str, default="row_kernel"
+        What to call it in an error message.
+
+    Returns
+    -------
+    Kernel
+
+    Examples
+    --------
+    >>> import kronfill as kf
+    >>> kf.kernels.as_kernel([[1.0, 0.0], [0.0, 1.0]])
+    Precomputed(n=2)
+    """
+    if isinstance(obj, Kernel):
+        return obj
+    known = isinstance(obj, np.ndarray | list | tuple) or sparse.issparse(obj) or is_frame(obj)
+    if not known:
+        msg = (
+            f"{name} must be a kernel (kronfill.kernels.rbf(features), ...) or a symmetric positive"
+            f" semidefinite matrix (array, scipy.sparse, data frame), got {type(obj).__name__}"
+        )
+        raise KernelError(msg)
+    return _precomputed(obj, None, name)
+
+
+class MatrixKernel(Kernel):
+    """A kernel kept as an n x n array; new items come with their similarities."""
+
+    @abstractmethod
+    def _matrix(self) -> FloatArray:
+        """Return the whole matrix."""
+
+    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+        K = self._matrix()
+        if rows is not None:
+            return K[rows] if cols is None else K[np.ix_(rows, cols)]
+        # Rows of the symmetric matrix are contiguous, columns are not.
+        return K if cols is None else K[cols].T
+
+    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+        diagonal = np.diagonal(self._matrix())
+        return diagonal.copy() if rows is None else diagonal[rows]
+
+    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+        given, _ = _similarities(new, self)
+        return given if cols is None else given[:, cols]
+
+    def _new_diagonal(self, new: Any) -> FloatArray:
+        _, diagonal = _similarities(new, self)
+        if diagonal is None:
+            msg = (
+                f"the similarity of the new items with themselves is needed, and {self!r} cannot "
+                "know it; describe new items by the pair (similarities, diagonal)"
+            )
+            raise KernelError(msg)
+        return diagonal
+
+    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+        return Precomputed._trusted(self._block(items, items), labels)
+
+
+class Precomputed(MatrixKernel):
+    """See :func:`precomputed`."""
+
+    _K: FloatArray
+
+    @classmethod
+    def _trusted(cls, K: FloatArray, labels: tuple[Any, ...] | None) -> Self:
+        kernel = object.__new__(cls)
+        kernel._set(n=int(K.shape[0]), labels=labels, _K=K)
+        return kernel
+
+    def _matrix(self) -> FloatArray:
+        return self._K
+
+    def _parameters(self) -> dict[str, Any]:
+        return {}
+
+
+class Identity(Kernel):
+    """See :func:`identity`."""
+
+    def __init__(self, n: int, labels: tuple[Any, ...] | None) -> None:
+        self._set(n=n, labels=labels)
+
+    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+        if rows is None and cols is None:
+            return np.eye(self.n)
+        everything = np.arange(self.n)
+        left = everything if rows is None else rows
+        right = everything if cols is None else cols
+        same: FloatArray = (left[:, None] == right).astype(np.float64)
+        return same
+
+    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+        return np.ones(self.n if rows is None else rows.size)
+
+    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+        return np.zeros((_count(new), self.n if cols is None else cols.size))
+
+    def _new_diagonal(self, new: Any) -> FloatArray:
+        return np.ones(_count(new))
+
+    def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
+        if max_rank is not None and max_rank < self.n:
+            return super()._factor(rtol, max_rank)
+        return LowRankFactor(np.eye(self.n), np.arange(self.n), 0.0)
+
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+        return np.zeros((_count(new), factor.rank))
+
+    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+        if np.unique(items).size == items.size:
+            return Identity(items.size, labels)
+        # An item that is taken twice is fully similar to its copy.
+        return Precomputed._trusted(self._block(items, items), labels)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {}
+
+
+def _precomputed(K: Any, labels: Sequence[Any] | None, name: str) -> Kernel:
+    found: tuple[Any, ...] | None = None
+    if is_frame(K):
+        K, found = labelled_square(K, name)
+    elif sparse.issparse(K):
+        advice = "Use fewer items, or build the kernel from features."
+        require_memory(2 * 8 * K.shape[0] ** 2, f"{name} as a dense matrix", advice)
+        K = K.toarray()
+    checked = check_symmetric_psd(K, name)
+    if labels is not None:
+        found = tuple(labels)
+        _check_labels(found, checked.shape[0])
+    return Precomputed._trusted(checked, found)
+
+
+def _check_labels(labels: tuple[Any, ...], n: int) -> None:
+    if len(labels) != n:
+        msg = f"got {len(labels)} labels for {n} items; give one for each"
+        raise LabelError(msg)
+    seen: set[Any] = set()
+    for label in labels:
+        if label in seen:
+            msg = f"the label {label!r} appears twice; every item may appear only once"
+            raise LabelError(msg)
+        seen.add(label)
+
+
+def _is_pair(new: Any) -> bool:
+    """Tell a pair (similarities, diagonal) from a plain sequence."""
+    return isinstance(new, tuple) and len(new) == 2 and np.ndim(new[0]) == 2
+
+
+def _similarities(new: Any, kernel: Kernel) -> tuple[FloatArray, FloatArray | None]:
+    """Read and check what describes new items of a given kernel."""
+    given, diagonal = new if _is_pair(new) else (new, None)
+    cross = _finite(given.toarray() if sparse.issparse(given) else given, "similarities")
+    if cross.ndim != 2 or cross.shape[1] != kernel.n:
+        msg = (
+            f"new items of {kernel!r} are described by their similarities with its {kernel.n} "
+            f"items, an array of shape (k, {kernel.n}); got shape {cross.shape}"
+        )
+        raise ShapeError(msg)
+    if diagonal is None:
+        return cross, None
+    selves = _finite(diagonal, "diagonal")
+    if selves.shape != (cross.shape[0],) or (selves < 0).any():
+        msg = (
+            f"the diagonal must hold {cross.shape[0]} numbers that are not negative, one for each "
+            f"new item; got shape {selves.shape}, smallest {selves.min(initial=0.0):g}"
+        )
+        raise ShapeError(msg)
+    return cross, selves
+
+
+def _finite(values: npt.ArrayLike, name: str) -> FloatArray:
+    try:
+        array = as_real(values).copy()
+    except (TypeError, ValueError) as error:
+        msg = f"the {name} of new items must be numbers, got {type(values).__name__}: {error}"
+        raise KernelError(msg) from error
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        msg = f"the {name} of new items must be finite, got {array[where]} at {where}"
+        raise NonFiniteError(msg)
+    return array
+
+
+def _count(new: Any) -> int:
+    """Count the new items in whatever describes them."""
+    if isinstance(new, int | np.integer):
+        count = int(new)
+    elif sparse.issparse(new):
+        count = int(new.shape[0])
+    elif _is_pair(new):
+        count = len(new[0])
+    elif hasattr(new, "__len__"):
+        count = len(new)
+    else:
+        count = -1
+    if count < 0:
+        msg = f"new items must be a number of items or something with a length, got {new!r}"
+        raise KernelError(msg)
+    return count

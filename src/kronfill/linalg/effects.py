@@ -1,0 +1,264 @@
+"""Global mean, row effects and column effects as unpenalised unknowns.
+
+The additive part of a model is ``mean + row[i] + col[j]``. Without a penalty it is not unique: a
+constant can move between its parts, and between unconnected blocks of the mask. The one returned
+has the smallest ``||row||^2 + ||col||^2``; rows and columns without an observation get 0, which
+puts a cold row at the mean of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from kronfill.errors import ParameterError
+
+__all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign"]
+
+Center = Literal["mean", "rows", "cols", "both"]
+CENTERS = ("mean", "rows", "cols", "both")
+DENSE_LIMIT = 4000
+"""Up to this many items on the shorter axis the two-way fit uses a dense factorisation."""
+
+
+@dataclass(frozen=True)
+class AdditiveEffects:
+    """``mean + row[i] + col[j]``."""
+
+    mean: float
+    row: NDArray[np.float64]
+    col: NDArray[np.float64]
+
+    def at(self, rows: NDArray[np.intp], cols: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Values at index pairs."""
+        return self.mean + self.row[rows] + self.col[cols]
+
+    def outer(self, row: NDArray[np.float64], col: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values on a block, from the effects of its rows and of its columns."""
+        return self.mean + row[:, None] + col[None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class EffectsDesign:
+    """The additive effects of one set of observed entries.
+
+    Parameters
+    ----------
+    rows, cols : ndarray of shape (m,)
+        Observed entries.
+    shape : tuple of int
+        Size of the matrix.
+    kind : {"mean", "rows", "cols", "both"}
+        Which effects there are; each includes the mean.
+    weights : ndarray of shape (m,), optional
+        Weight of each observation, 1 by default.
+    """
+
+    rows: NDArray[np.intp]
+    cols: NDArray[np.intp]
+    shape: tuple[int, int]
+    kind: Center
+    weights: NDArray[np.float64] | None = None
+    _two_way: _TwoWay | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.kind not in CENTERS:
+            msg = f"center must be None or one of {CENTERS}, got {self.kind!r}."
+            raise ParameterError(msg)
+        if self.kind == "both":
+            object.__setattr__(self, "_two_way", _TwoWay.of(self))
+
+    @property
+    def _sides(self) -> tuple[tuple[NDArray[np.intp], int], ...]:
+        """Index vector and length of each axis that has effects."""
+        sides = {"rows": (self.rows, self.shape[0]), "cols": (self.cols, self.shape[1])}
+        names = {"mean": (), "rows": ("rows",), "cols": ("cols",), "both": ("rows", "cols")}
+        return tuple(sides[name] for name in names[self.kind])
+
+    def matrix(self) -> sp.csr_array:
+        """Z of shape (m, 1 + N + L): ones, row indicators, column indicators, as far as used.
+
+        Items without an observation have a column of zeros.
+        """
+        m = len(self.rows)
+        take = np.arange(m)
+        parts = [sp.csr_array(np.ones((m, 1)))]
+        parts += [
+            sp.csr_array((np.ones(m), (take, index)), shape=(m, size))
+            for index, size in self._sides
+        ]
+        return sp.csr_array(sp.hstack(parts, format="csr"))
+
+    def unpack(self, beta: NDArray[np.float64]) -> AdditiveEffects:
+        """Coefficients of the columns of :meth:`matrix` as effects."""
+        row, col = np.zeros(self.shape[0]), np.zeros(self.shape[1])
+        rest = beta[1:]
+        if self.kind in ("rows", "both"):
+            row, rest = rest[: self.shape[0]], rest[self.shape[0] :]
+        if self.kind in ("cols", "both"):
+            col = rest
+        return AdditiveEffects(float(beta[0]), np.array(row), np.array(col))
+
+    def solve_normal(
+        self, gram: NDArray[np.float64], moment: NDArray[np.float64]
+    ) -> AdditiveEffects:
+        """Smallest effects with ``gram @ beta = moment``, the mean being free.
+
+        The mean is eliminated first (Schur complement), so that the smallest-norm solution of what
+        is left does not shrink it.
+        """
+        g11, g1 = gram[0, 0], gram[0, 1:]
+        schur = gram[1:, 1:] - np.outer(g1, g1) / g11
+        rhs = moment[1:] - g1 * (moment[0] / g11)
+        rest = _pinv_solve(schur, rhs)
+        mean = (moment[0] - g1 @ rest) / g11
+        return self.unpack(np.concatenate([[mean], rest]))
+
+    def fit(self, values: NDArray[np.float64]) -> AdditiveEffects:
+        """Weighted least-squares fit of the effects to one value per observed entry."""
+        weighted = values if self.weights is None else values * self.weights
+        total = float(len(values) if self.weights is None else self.weights.sum())
+        row, col = np.zeros(self.shape[0]), np.zeros(self.shape[1])
+        if self.kind == "mean":
+            return AdditiveEffects(float(weighted.sum()) / total, row, col)
+        if self._two_way is not None:
+            return self._two_way.fit(weighted)
+        ((index, size),) = self._sides
+        count = np.bincount(index, weights=self.weights, minlength=size)
+        sums = np.bincount(index, weights=weighted, minlength=size)
+        seen = count > 0
+        effect = np.divide(sums, count, out=np.zeros(size), where=seen)
+        mean = float(effect[seen].mean())
+        effect[seen] -= mean
+        return (
+            AdditiveEffects(mean, effect, col)
+            if self.kind == "rows"
+            else AdditiveEffects(mean, row, effect)
+        )
+
+    def remove(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``values`` less their fitted effects: the projection that makes effects free."""
+        return values - self.fit(values).at(self.rows, self.cols)
+
+
+@dataclass(frozen=True, eq=False)
+class _TwoWay:
+    """Two-way least squares: the longer axis is eliminated, the shorter one solved for."""
+
+    counts: tuple[NDArray[np.float64], NDArray[np.float64]]
+    table: sp.csr_array
+    """Weights as a sparse long x short matrix."""
+    flipped: bool
+    factor: tuple[NDArray[np.float64], bool] | None
+    component: tuple[NDArray[np.intp], NDArray[np.intp]]
+    where: tuple[NDArray[np.intp], NDArray[np.intp]]
+
+    @classmethod
+    def of(cls, design: EffectsDesign) -> _TwoWay:
+        flipped = design.shape[0] < design.shape[1]
+        long, short = (design.cols, design.rows) if flipped else (design.rows, design.cols)
+        shape = design.shape[::-1] if flipped else design.shape
+        weights = np.ones(len(long)) if design.weights is None else design.weights
+        table = sp.csr_array((weights, (long, short)), shape=shape)
+        counts = (np.asarray(table.sum(axis=1)).ravel(), np.asarray(table.sum(axis=0)).ravel())
+        n_long, n_short = shape
+        graph = sp.block_array([[None, table], [table.T, None]])
+        _, label = connected_components(graph, directed=False)
+        component = (label[:n_long], label[n_long:])
+        factor = None
+        if n_short <= DENSE_LIMIT:
+            factor = cls._factorise(table, counts, component[1])
+        return cls(counts, table, flipped, factor, component, (long, short))
+
+    @staticmethod
+    def _factorise(
+        table: sp.csr_array,
+        counts: tuple[NDArray[np.float64], NDArray[np.float64]],
+        label: NDArray[np.intp],
+    ) -> tuple[NDArray[np.float64], bool]:
+        inverse = np.divide(1.0, counts[0], out=np.zeros_like(counts[0]), where=counts[0] > 0)
+        schur = np.diag(counts[1]) - (table.T @ sp.diags_array(inverse) @ table).toarray()
+        # The null space of the Schur complement is spanned by the indicators of the connected
+        # components: adding their projector makes it definite and changes no fitted value.
+        size = np.bincount(label)[label]
+        schur += (label[:, None] == label[None, :]) * (counts[1].max() / size)[:, None]
+        factor, lower = scipy.linalg.cho_factor(
+            schur, lower=True, overwrite_a=True, check_finite=False
+        )
+        return factor, lower
+
+    def fit(self, weighted: NDArray[np.float64]) -> AdditiveEffects:
+        n_long, n_short = self.table.shape
+        b_long = np.bincount(self.where[0], weights=weighted, minlength=n_long)
+        b_short = np.bincount(self.where[1], weights=weighted, minlength=n_short)
+        seen = self.counts[0] > 0
+        mean_long = np.divide(b_long, self.counts[0], out=np.zeros(n_long), where=seen)
+        rhs = b_short - self.table.T @ mean_long
+        short = self._solve_short(rhs)
+        long = mean_long - np.divide(
+            self.table @ short, self.counts[0], out=np.zeros(n_long), where=seen
+        )
+        short[self.counts[1] == 0] = 0.0
+        mean, long, short = self._smallest(long, short)
+        return (
+            AdditiveEffects(mean, short, long)
+            if self.flipped
+            else AdditiveEffects(mean, long, short)
+        )
+
+    def _solve_short(self, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.factor is not None:
+            return np.asarray(scipy.linalg.cho_solve(self.factor, rhs, check_finite=False))
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        count_long = np.where(self.counts[0] > 0, self.counts[0], 1.0)
+        count_short = np.where(self.counts[1] > 0, self.counts[1], 1.0)
+
+        def schur(x: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(self.counts[1] * x - self.table.T @ ((self.table @ x) / count_long))
+
+        size = len(rhs)
+        operator = LinearOperator((size, size), matvec=schur, dtype=float)
+        jacobi = LinearOperator((size, size), matvec=lambda x: x / count_short, dtype=float)
+        x, _ = cg(operator, rhs, rtol=1e-13, maxiter=10 * size, M=jacobi)
+        return np.asarray(x)
+
+    def _smallest(
+        self, long: NDArray[np.float64], short: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        """Remove what can move between the parts without changing a fitted value.
+
+        The free directions are: a constant on all rows (against the mean), and for each component k
+        +1 on its rows, -1 on its columns. Their Gram matrix is an arrow; it is solved directly.
+        """
+        seen_l, seen_s = self.counts[0] > 0, self.counts[1] > 0
+        lab_l, lab_s = self.component[0][seen_l], self.component[1][seen_s]
+        k = int(max(lab_l.max(), lab_s.max())) + 1
+        n_l, n_s = np.bincount(lab_l, minlength=k), np.bincount(lab_s, minlength=k)
+        size = np.maximum(n_l + n_s, 1)
+        y_k = np.bincount(lab_l, weights=long[seen_l], minlength=k)
+        y_k -= np.bincount(lab_s, weights=short[seen_s], minlength=k)
+        y_1 = float(long[seen_l].sum())
+        corner = n_l.sum() - float(np.sum(n_l * n_l / size))
+        constant = (y_1 - float(np.sum(n_l * y_k / size))) / corner
+        shift = (y_k - n_l * constant) / size
+        long, short = long.copy(), short.copy()
+        long[seen_l] -= constant + shift[lab_l]
+        short[seen_s] += shift[lab_s]
+        return constant, long, short
+
+
+def _pinv_solve(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Smallest-norm solution of a symmetric positive semidefinite system."""
+    if a.size == 0:
+        return np.zeros(0)
+    lam, vec = scipy.linalg.eigh(a, check_finite=False)
+    keep = lam > len(lam) * np.finfo(float).eps * max(lam[-1], 0.0) * 10
+    coef = vec[:, keep].T @ b
+    return np.asarray(vec[:, keep] @ (coef / lam[keep]))

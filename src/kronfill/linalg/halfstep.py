@@ -1,0 +1,168 @@
+"""The half-steps: exact ridge regressions for one factor with the other one fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.linalg.als import ridge_rows
+from kronfill.linalg.alternating import Alternation, State
+from kronfill.linalg.dense import Cholesky
+from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.operator import pair_products
+from kronfill.linalg.pcg import PCG, FactorSystem, Rotated
+from kronfill.linalg.primal import solve_primal
+from kronfill.linalg.ridge import FactorLike, Mask, RidgeProblem, Sampled
+
+__all__ = ["FactorAlternation", "GivenFactor", "RowAlternation"]
+
+Floats = NDArray[np.float64]
+
+DIRECT_LIMIT = 2500
+"""Up to this many unknowns (observations or coefficients) a half-step is a dense factorisation."""
+HALF_STEP = PCG(tol=1e-9, max_iter=300)
+
+
+@dataclass(frozen=True, eq=False)
+class RowAlternation(Alternation):
+    """Base MC, equation (1): rows decouple into systems of the size of the rank."""
+
+    sampled: Sampled
+    mu: float
+
+    def begin(self, values: Floats, effects: AdditiveEffects | None) -> State:
+        """See :class:`~kronfill.linalg.alternating.Alternation`."""
+        s = self.sampled
+        y = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
+        by_rows, by_cols = s.mask.by_rows, s.mask.by_cols
+        w = ridge_rows(values, by_rows, y[by_rows.order], self.mu)
+        h = ridge_rows(w, by_cols, y[by_cols.order], self.mu)
+        rest = s.values - pair_products(w, h, s.rows, s.cols)
+        return _finish(s, self.mu, w, h, rest)
+
+    def sweep(self, state: State, h: Floats) -> State:
+        """See :class:`~kronfill.linalg.alternating.Alternation`."""
+        return self.begin(h, state.effects)
+
+
+def _finish(s: Sampled, mu: float, w: Floats, h: Floats, rest: Floats) -> State:
+    """Refit the effects to what W and H leave, ``rest``, and take the objective."""
+    effects = None
+    if s.effects is not None:
+        effects = s.effects.fit(rest)
+        rest = rest - effects.at(s.rows, s.cols)
+    return State(w, h, effects, _objective(rest, s.weights, mu, w, h))
+
+
+def _objective(rest: Floats, weights: Floats | None, mu: float, w: Floats, h: Floats) -> float:
+    loss = rest @ rest if weights is None else (weights * rest) @ rest
+    return float(loss + mu * (np.vdot(w, w) + np.vdot(h, h)))
+
+
+@dataclass(frozen=True, eq=False)
+class FactorAlternation(Alternation):
+    """KMC and IMC in factor space, equation (2): W = P A_w, H = Q A_h.
+
+    With H fixed, A_w solves the ridge problem of KKMCEX whose column kernel is H H^T. It is solved
+    through the observed entries (m unknowns), or in factor space (a p unknowns) when that is
+    smaller; by conjugate gradients from the present A_w when both are large.
+    """
+
+    p: Floats
+    q: Floats
+    sampled: Sampled
+    mu: float
+
+    def begin(self, values: Floats, effects: AdditiveEffects | None) -> State:
+        """See :class:`~kronfill.linalg.alternating.Alternation`."""
+        return self._sweep(values, (None, None), effects)
+
+    def sweep(self, state: State, h: Floats) -> State:
+        """See :class:`~kronfill.linalg.alternating.Alternation`."""
+        return self._sweep(self.q @ h, (state.w, h), state.effects)
+
+    def _sweep(
+        self,
+        values: Floats,
+        near: tuple[Floats | None, Floats | None],
+        effects: AdditiveEffects | None,
+    ) -> State:
+        s = self.sampled
+        y = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
+        w = self._rows.solve(values, y, self.mu, near[0])
+        factor = self.p @ w
+        h = self._cols.solve(factor, y, self.mu, near[1])
+        rest = s.values - pair_products(factor, self.q @ h, s.rows, s.cols)
+        return _finish(s, self.mu, w, h, rest)
+
+    @cached_property
+    def _rows(self) -> _Side:
+        return _Side(self.p, self.sampled.mask)
+
+    @cached_property
+    def _cols(self) -> _Side:
+        return _Side(self.q, self.sampled.mask.transposed)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenFactor:
+    """A kernel for the solvers, given by a factor; its matrix is made once, on first use."""
+
+    phi: Floats
+
+    @property
+    def n(self) -> int:
+        """Number of items."""
+        return len(self.phi)
+
+    def diagonal(self) -> Floats:
+        """Diagonal of K."""
+        return np.asarray(np.einsum("ij,ij->i", self.phi, self.phi))
+
+    @cached_property
+    def _matrix(self) -> Floats:
+        return np.asarray(self.phi @ self.phi.T)
+
+    def block(
+        self, rows: NDArray[np.intp] | None = None, cols: NDArray[np.intp] | None = None
+    ) -> Floats:
+        """K[rows, cols]."""
+        full = np.arange(self.n)
+        return self._matrix[np.ix_(full if rows is None else rows, full if cols is None else cols)]
+
+    def factor(self, rtol: float = 1e-13, max_rank: int | None = None) -> FactorLike:
+        """The factor itself."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Half-steps for the coefficients of one axis, ``phi`` being its factor."""
+
+    phi: Floats
+    mask: Mask
+
+    def solve(self, other: Floats, y: Floats, mu: float, near: Floats | None) -> Floats:
+        """Coefficients given the other factor; ``near`` is a guess for the iterative solver."""
+        unknowns = self.phi.shape[1] * other.shape[1]
+        sampled = Sampled(self.mask, y)
+        if min(len(y), unknowns) > DIRECT_LIMIT:
+            turned = Rotated.of(other, self.mask.counts[1])
+            system = FactorSystem(self._rotated, turned, sampled)
+            return HALF_STEP.solve_system(system, mu, near).core
+        if unknowns <= len(y):
+            return solve_primal(self.phi, other, sampled, mu).core
+        # a = (K_w[r, r] o (H H^T)[c, c] + mu I)^-1 y, W = K_w[:, r] diag(a) H[c]
+        dual = Cholesky().solve(RidgeProblem(self._kernel, GivenFactor(other), sampled, mu)).dual
+        return np.asarray(self.phi.T @ (sampled.sparse(dual) @ other))
+
+    @cached_property
+    def _kernel(self) -> GivenFactor:
+        return GivenFactor(self.phi)
+
+    @cached_property
+    def _rotated(self) -> Rotated:
+        return Rotated.of(self.phi, self.mask.counts[0])

@@ -1,0 +1,291 @@
+"""The sampled-Kronecker operator: X (a x b) -> the m numbers P[r_k] X Q[c_k]^T, and back.
+
+With vec column-major it is S (Q (x) P), which is never formed. The observations are kept sorted by
+the item of the *outer* axis, the one with the larger rank, so that the loop over observations runs
+over vectors of the smaller rank. All work is cut into segments whose number depends on the problem
+alone; each is done by one thread and their sums are added in order: the same bits come out for any
+number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Grouped", "SampledKronecker", "one_blas_thread", "pair_products"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and infinity honest
+SEGMENTS = 64
+SEGMENT_BYTES = 1 << 26
+CHUNK = 128
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread inside: its threads would fight with those of the operator."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
+@numba.njit(cache=True)
+def _group(outer, n, order, indptr):  # type: ignore[no-untyped-def]
+    """Stable counting sort of the observations by outer item."""
+    indptr[:] = 0
+    for k in range(len(outer)):
+        indptr[outer[k] + 1] += 1
+    for i in range(n):
+        indptr[i + 1] += indptr[i]
+    place = indptr[:-1].copy()
+    for k in range(len(outer)):
+        i = outer[k]
+        order[place[i]] = k
+        place[i] += 1
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Observations grouped by the items of one axis (compressed sparse rows)."""
+
+    order: Index
+    """Position in the caller's order of each grouped observation."""
+    indptr: Index
+    inner: Index
+    weights: Floats
+    """Weights in grouped order; empty when all are 1."""
+
+    @classmethod
+    def by(cls, outer: Index, inner: Index, n: int, weights: Floats | None = None) -> Grouped:
+        """Group by ``outer``, which has ``n`` items."""
+        order, indptr = np.empty(len(outer), np.intp), np.empty(n + 1, np.intp)
+        _group(outer, n, order, indptr)
+        return cls(order, indptr, inner[order], np.empty(0) if weights is None else weights[order])
+
+    @property
+    def outer(self) -> Index:
+        """Outer item of each grouped observation."""
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+
+# The loops over a segment are compiled as ordinary functions; only the loop over segments is
+# parallel. That keeps compilation to a few seconds.
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _zero(a):  # type: ignore[no-untyped-def]
+    for j in range(len(a)):
+        a[j] = 0.0
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _add_outer(p, g, work, total):  # type: ignore[no-untyped-def]
+    """Total += p^T g."""
+    np.dot(p.T, g, work)
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[i, j] += work[i, j]
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped-def]
+    """G = sum over the observations of one item of w (t . q_k) q_k, four at a time."""
+    weighted = len(weights) > 0
+    b = q.shape[1]
+    _zero(g)
+    k = start
+    while k + 4 <= end:
+        q0 = q[inner[k]]
+        q1 = q[inner[k + 1]]
+        q2 = q[inner[k + 2]]
+        q3 = q[inner[k + 3]]
+        v0 = 0.0
+        v1 = 0.0
+        v2 = 0.0
+        v3 = 0.0
+        for j in range(b):
+            tj = t[j]
+            v0 += tj * q0[j]
+            v1 += tj * q1[j]
+            v2 += tj * q2[j]
+            v3 += tj * q3[j]
+        if weighted:
+            v0 *= weights[k]
+            v1 *= weights[k + 1]
+            v2 *= weights[k + 2]
+            v3 *= weights[k + 3]
+        for j in range(b):
+            g[j] += v0 * q0[j] + v1 * q1[j] + v2 * q2[j] + v3 * q3[j]
+        k += 4
+    while k < end:
+        q0 = q[inner[k]]
+        v0 = 0.0
+        for j in range(b):
+            v0 += t[j] * q0[j]
+        if weighted:
+            v0 *= weights[k]
+        for j in range(b):
+            g[j] += v0 * q0[j]
+        k += 1
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # type: ignore[no-untyped-def]
+    t = np.empty((CHUNK, q.shape[1]))
+    g = np.empty((CHUNK, q.shape[1]))
+    work = np.empty(total.shape)
+    for start in range(first, last, CHUNK):
+        n = min(CHUNK, last - start)
+        np.dot(p[start : start + n], x, t[:n])
+        for i in range(n):
+            row = start + i
+            _normal_row(t[i], g[i], q, inner, weights, indptr[row], indptr[row + 1])
+        _add_outer(p[start : start + n], g[:n], work, total)
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
+    t = np.empty((CHUNK, q.shape[1]))
+    for start in range(first, last, CHUNK):
+        n = min(CHUNK, last - start)
+        np.dot(p[start : start + n], x, t[:n])
+        for i in range(n):
+            for k in range(indptr[start + i], indptr[start + i + 1]):
+                v = 0.0
+                for j in range(q.shape[1]):
+                    v += t[i, j] * q[inner[k], j]
+                out[k] = v
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignore[no-untyped-def]
+    g = np.empty((CHUNK, q.shape[1]))
+    work = np.empty(total.shape)
+    for start in range(first, last, CHUNK):
+        n = min(CHUNK, last - start)
+        for i in range(n):
+            _zero(g[i])
+            for k in range(indptr[start + i], indptr[start + i + 1]):
+                for j in range(q.shape[1]):
+                    g[i, j] += d[k] * q[inner[k], j]
+        _add_outer(p[start : start + n], g[:n], work, total)
+
+
+@numba.njit(parallel=True, cache=True)
+def _normal(p, q, x, indptr, inner, weights, bounds, parts):  # type: ignore[no-untyped-def]
+    """parts[s] += sum over the observations of segment s of w (p x q^T) p^T q."""
+    for s in numba.prange(len(bounds) - 1):
+        _normal_segment(p, q, x, indptr, inner, weights, bounds[s], bounds[s + 1], parts[s])
+
+
+@numba.njit(parallel=True, cache=True)
+def _sample(p, q, x, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
+    """out[k] = p[r_k] x q[c_k]^T."""
+    for s in numba.prange(len(bounds) - 1):
+        _sample_segment(p, q, x, indptr, inner, bounds[s], bounds[s + 1], out)
+
+
+@numba.njit(parallel=True, cache=True)
+def _scatter(p, q, d, indptr, inner, bounds, parts):  # type: ignore[no-untyped-def]
+    """parts[s] += sum over the observations of segment s of d_k p^T q."""
+    for s in numba.prange(len(bounds) - 1):
+        _scatter_segment(p, q, d, indptr, inner, bounds[s], bounds[s + 1], parts[s])
+
+
+class SampledKronecker:
+    """The map X -> (P[r_k] X Q[c_k]^T)_k with its adjoint and its fused normal product.
+
+    Parameters
+    ----------
+    p : ndarray of shape (N, a)
+        Factor of the outer axis.
+    q : ndarray of shape (L, b)
+        Factor of the inner axis; the cost per observation is proportional to b.
+    grouped : Grouped
+        Observations grouped by outer item.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kronfill.linalg.operator import Grouped, SampledKronecker
+    >>> grouped = Grouped.by(np.array([1, 0]), np.array([0, 1]), n=2)
+    >>> op = SampledKronecker(np.eye(2), np.eye(2), grouped)
+    >>> op.sample(np.array([[1.0, 2.0], [3.0, 4.0]]))  # grouped order: row 0 first
+    array([2., 3.])
+    """
+
+    def __init__(self, p: Floats, q: Floats, grouped: Grouped) -> None:
+        used = np.flatnonzero(np.diff(grouped.indptr))
+        self._p = np.ascontiguousarray(p[used])
+        self._q = np.ascontiguousarray(q)
+        self._indptr = np.append(grouped.indptr[used], grouped.indptr[-1])
+        self._grouped = grouped
+        self.m = len(grouped.inner)
+        self.core_shape = (p.shape[1], q.shape[1])
+        self._bounds = self._segments()
+        self._parts = np.empty((len(self._bounds) - 1, *self.core_shape))
+
+    def _segments(self) -> Index:
+        """Cut the outer items into segments of about equal work."""
+        a, b = self.core_shape
+        limit = max(2, min(SEGMENTS, SEGMENT_BYTES // max(1, 8 * a * b)))
+        work = np.cumsum(np.diff(self._indptr) + a)
+        cuts = np.searchsorted(work, work[-1] * np.arange(1, limit) / limit)
+        return np.unique(np.concatenate([[0], cuts, [len(self._p)]]))
+
+    def normal(self, x: Floats) -> Floats:
+        """P^T [W o (P X Q^T) on the observed entries] Q, in one pass."""
+        g = self._grouped
+        self._parts[:] = 0.0
+        _normal(
+            self._p, self._q, np.ascontiguousarray(x), self._indptr, g.inner, g.weights,
+            self._bounds, self._parts,
+        )  # fmt: skip
+        return np.asarray(self._parts.sum(axis=0))
+
+    def sample(self, x: Floats) -> Floats:
+        """P[r_k] X Q[c_k]^T for each observation, in grouped order."""
+        out = np.empty(self.m)
+        g = self._grouped
+        x = np.ascontiguousarray(x)
+        _sample(self._p, self._q, x, self._indptr, g.inner, self._bounds, out)
+        return out
+
+    def scatter(self, d: Floats) -> Floats:
+        """Adjoint of :meth:`sample`: P^T D Q with D the sparse matrix of ``d``."""
+        self._parts[:] = 0.0
+        _scatter(self._p, self._q, d, self._indptr, self._grouped.inner, self._bounds, self._parts)
+        return np.asarray(self._parts.sum(axis=0))
+
+
+@numba.njit(parallel=True, cache=True, fastmath=FAST)
+def _pair_products(left, right, rows, cols, out):  # type: ignore[no-untyped-def]
+    for k in numba.prange(len(out)):
+        u = left[rows[k]]
+        v = right[cols[k]]
+        total = 0.0
+        for j in range(len(u)):
+            total += u[j] * v[j]
+        out[k] = total
+
+
+def pair_products(left: Floats, right: Floats, rows: Index, cols: Index) -> Floats:
+    """``left[r_k] . right[c_k]`` for each pair."""
+    out = np.empty(len(rows))
+    _pair_products(np.ascontiguousarray(left), np.ascontiguousarray(right), rows, cols, out)
+    return out

@@ -1,0 +1,219 @@
+"""Is a given matrix symmetric and positive semidefinite, and the nearest one that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import eigh, lapack
+
+from kronfill.errors import NonFiniteError, NotPSDError, NotSymmetricError, ShapeError
+
+__all__ = ["as_real", "check_symmetric_psd", "nearest_psd"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# Entries K[i, j] and K[j, i] may differ by this share of the largest entry.
+_SYMMETRY = 1e-10
+# Eigenvalues down to -_SHIFT * n * eps * max(diagonal) are rounding error.
+_SHIFT = 8.0
+_EPS = float(np.finfo(np.float64).eps)
+_BLOCK = 512
+
+
+def check_symmetric_psd(matrix: npt.ArrayLike, name: str = "kernel") -> FloatArray:
+    """Check that a matrix is finite, symmetric and positive semidefinite, and return a copy.
+
+    Parameters
+    ----------
+    matrix : array_like of shape (n, n)
+        The matrix. It is not changed.
+    name : str, default="kernel"
+        What to call it in an error message.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        A read-only copy; differences between ``K[i, j]`` and ``K[j, i]`` at rounding level are
+        averaged out, so that it is exactly symmetric.
+
+    Raises
+    ------
+    ShapeError
+        If it is not a square matrix.
+    NonFiniteError
+        If an entry is NaN or infinite.
+    NotSymmetricError
+        If two entries differ by more than 1e-10 of the largest entry.
+    NotPSDError
+        If an eigenvalue is negative beyond rounding error, ``8 n eps max(diagonal)``.
+
+    Notes
+    -----
+    One Cholesky factorisation of the matrix plus a shift at rounding level, in the memory of the
+    copy that is returned; eigenvalues are computed only when that fails.
+
+    Examples
+    --------
+    >>> check_symmetric_psd([[2.0, 1.0], [1.0, 2.0]]).shape
+    (2, 2)
+    >>> check_symmetric_psd([[1.0, 2.0], [2.0, 1.0]])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    kronfill.errors.NotPSDError: kernel is not positive semidefinite: its smallest eigenvalue ...
+    """
+    K = _square_floats(matrix, name)
+    n = K.shape[0]
+    scale = _check_entries(K, name)
+    work: FloatArray = np.empty((n, n), order="F")
+    _symmetrise_into(work, K)
+    if scale > 0:
+        largest = float(np.abs(np.diagonal(work)).max())
+        shift = _SHIFT * n * _EPS * (largest if largest > 0 else scale)
+        work.flat[:: n + 1] += shift
+        _, info = lapack.dpotrf(work, lower=1, clean=0, overwrite_a=1)
+        _symmetrise_into(work, K)
+        if info != 0:
+            _check_smallest_eigenvalue(work, shift, name)
+    # Symmetric, so the transpose is the same matrix, in the usual memory order.
+    result = work.T
+    result.flags.writeable = False
+    return result
+
+
+def nearest_psd(matrix: npt.ArrayLike) -> FloatArray:
+    """Return the positive semidefinite matrix nearest to a symmetric one.
+
+    Negative eigenvalues are set to zero, which gives the nearest such matrix in the Frobenius
+    norm [1]_. This is the explicit repair for similarities that are not quite a kernel.
+
+    Parameters
+    ----------
+    matrix : array_like of shape (n, n)
+        A finite matrix. Only its symmetric part ``(K + K.T) / 2`` is used.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        Symmetric and positive semidefinite.
+
+    References
+    ----------
+    .. [1] N. J. Higham (1988), "Computing a nearest symmetric positive semidefinite matrix",
+       Linear Algebra and its Applications 103, 103-118.
+
+    Examples
+    --------
+    >>> nearest_psd([[1.0, 2.0], [2.0, 1.0]])
+    array([[1.5, 1.5],
+           [1.5, 1.5]])
+    """
+    K = _square_floats(matrix, "matrix")
+    _check_entries(K, "matrix", symmetric=False)
+    work: FloatArray = np.empty(K.shape, order="F")
+    _symmetrise_into(work, K)
+    values, vectors = eigh(work, overwrite_a=True, check_finite=False)
+    half = vectors * np.sqrt(np.clip(values, 0.0, None))
+    # numpy recognises A @ A.T and returns an exactly symmetric product.
+    product: FloatArray = half @ half.T
+    return product
+
+
+def as_real(values: Any) -> FloatArray:
+    """Return an array of float64, without copying where possible; only real numbers will do.
+
+    Parameters
+    ----------
+    values : array_like
+        Numbers or booleans.
+
+    Returns
+    -------
+    ndarray of float64
+
+    Raises
+    ------
+    TypeError, ValueError
+        If these are complex numbers, dates, strings or anything else that is no real number.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufO":
+        msg = f"real numbers are needed, not {array.dtype}"
+        raise TypeError(msg)
+    return np.asarray(array, dtype=np.float64)
+
+
+def _square_floats(matrix: npt.ArrayLike, name: str) -> FloatArray:
+    """Return the matrix as float64 without copying where possible."""
+    try:
+        K = as_real(matrix)
+    except (TypeError, ValueError) as error:
+        msg = f"{name} must be a square matrix of numbers, got {type(matrix).__name__}: {error}"
+        raise ShapeError(msg) from error
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        msg = (
+            f"{name} must be a square matrix, got shape {K.shape}; to build a kernel from a table "
+            "of features use kronfill.kernels.rbf(features) or .linear(features)"
+        )
+        raise ShapeError(msg)
+    if K.shape[0] == 0:
+        msg = f"{name} has no items: its shape is (0, 0), at least (1, 1) is needed"
+        raise ShapeError(msg)
+    return K
+
+
+def _check_entries(K: FloatArray, name: str, *, symmetric: bool = True) -> float:
+    """Refuse NaN, infinity and asymmetry; return the largest absolute entry."""
+    n = K.shape[0]
+    scale = worst = 0.0
+    where = (0, 0)
+    for start in range(0, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        rows = K[start:stop]
+        largest = max(float(rows.max()), -float(rows.min()))
+        if not np.isfinite(largest):
+            i, j = np.argwhere(~np.isfinite(rows))[0]
+            msg = f"{name} has {rows[i, j]} at row {start + i}, column {j}; all must be finite"
+            raise NonFiniteError(msg)
+        scale = max(scale, largest)
+        gap = K[start:stop, :stop] - K[:stop, start:stop].T
+        np.abs(gap, out=gap)
+        # A NaN in the other triangle is reported when its own rows are reached.
+        top = int(np.argmax(gap))
+        if gap.flat[top] > worst:
+            worst = float(gap.flat[top])
+            i, j = divmod(top, stop)
+            where = (start + i, j)
+    if symmetric and worst > _SYMMETRY * scale:
+        i, j = where
+        msg = (
+            f"{name} is not symmetric: entry ({i}, {j}) is {K[i, j]:.10g} but entry ({j}, {i}) is "
+            f"{K[j, i]:.10g}, a difference of {worst:.3g}; symmetrise it with (K + K.T) / 2 if "
+            "that is what is meant"
+        )
+        raise NotSymmetricError(msg)
+    return scale
+
+
+def _symmetrise_into(out: FloatArray, K: FloatArray) -> None:
+    """Write ``(K + K.T) / 2`` into `out`, block by block."""
+    n = K.shape[0]
+    for start in range(0, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        half = 0.5 * K[start:stop, :stop]
+        half += 0.5 * K[:stop, start:stop].T
+        out[start:stop, :stop] = half
+        out[:stop, start:stop] = half.T
+
+
+def _check_smallest_eigenvalue(K: FloatArray, shift: float, name: str) -> None:
+    smallest = float(eigh(K, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0])
+    if smallest >= -shift:
+        return
+    msg = (
+        f"{name} is not positive semidefinite: its smallest eigenvalue is {smallest:.3g} (down to "
+        f"{-shift:.1g} would pass as rounding error). If it should be a kernel up to noise, "
+        "project it with kronfill.kernels.nearest_psd(K)"
+    )
+    raise NotPSDError(msg, smallest)
