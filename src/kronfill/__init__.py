@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kronfill import errors, kernels, solvers
+    from kronfill import bounds, errors, kernels, solvers
     from kronfill.completion import Completion, complete
     from kronfill.data import Observations, datasets
     from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
@@ -32,6 +32,7 @@ __all__ = [
     "Observations",
     "PrimalDirect",
     "RowWise",
+    "bounds",
     "complete",
     "datasets",
     "errors",
@@ -48,6 +49,7 @@ _HOMES = {
     ),
 }
 _MODULES = {
+    "bounds": "kronfill.bounds",
     "datasets": "kronfill.data.datasets",
     "errors": "kronfill.errors",
     "kernels": "kronfill.kernels",

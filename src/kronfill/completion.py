@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from kronfill.estimators.base import MatrixRegressor
 from kronfill.kernels import Kernel
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pandas import DataFrame
 
 __all__ = ["METHODS", "Completion", "complete"]
 
@@ -46,14 +46,15 @@ def complete(
     *,
     mu: Any = "auto",
     rank: int = 10,
-    center: Any = "both",
+    center: Any = "mean",
     random_state: Any = 0,
 ) -> Completion:
     """Fill in the missing entries of a table from what is known about its rows and columns.
 
-    What estimators leave to the user is chosen here: the ridge weight, effects of rows and
-    columns, and an identity part in kernels made from features or graphs, so that an item may
-    differ from what its description says.
+    What estimators leave to the user is chosen here: the ridge weight, a mean, and two parts that
+    are added to kernels made from features or graphs: a constant, so that what is known about an
+    axis can tell the general level of its items, and an identity part, so that an item may differ
+    from what its description says.
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ def complete(
         Ridge weight; "auto" chooses it by leave-one-out or held-out entries.
     rank : int, default=10
         Latent factors of "kmc", "imc" and "mc".
-    center : {None, "mean", "rows", "cols", "both"}, default="both"
-        Additive effects.
+    center : {None, "mean", "rows", "cols", "both"}, default="mean"
+        Additive effects without a penalty. Row effects cannot be told for rows without an entry.
     random_state : int, Generator or None, default=0
         Seed of random starting points.
 
@@ -156,7 +157,7 @@ class Completion:
         return index, columns
 
     @property
-    def filled(self) -> pd.DataFrame:
+    def filled(self) -> DataFrame:
         """The whole table: observed values as they were, the others predicted."""
         values = self.model.predict_matrix()
         obs = self.observations
@@ -164,12 +165,12 @@ class Completion:
         return self._frame(values)
 
     @property
-    def predicted(self) -> pd.DataFrame:
+    def predicted(self) -> DataFrame:
         """The prediction for every entry, observed ones included."""
         return self._frame(self.model.predict_matrix())
 
     @property
-    def status(self) -> pd.DataFrame:
+    def status(self) -> DataFrame:
         """For each entry "observed", "filled", or "extrapolated" in a row or column without any."""
         obs = self.observations
         status = np.full(obs.shape, "filled", dtype=object)
@@ -178,11 +179,10 @@ class Completion:
         status[obs.rows, obs.cols] = "observed"
         return self._frame(status)
 
-    def _frame(self, values: NDArray[Any]) -> pd.DataFrame:
+    def _frame(self, values: NDArray[Any]) -> DataFrame:
         pd = import_pandas("completed tables")
         index, columns = self._index
-        frame: pd.DataFrame = pd.DataFrame(values, index=index, columns=columns)
-        return frame
+        return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
 
     def predict(self, pairs: Any) -> NDArray[np.float64]:
         """Predict entries given by labels.
@@ -205,7 +205,7 @@ class Completion:
         at_c = self.observations.col_index([pair[1] for pair in both])
         return self.model.predict(np.column_stack([at_r, at_c]))
 
-    def best(self, n: int = 5, rows: Any = None, *, observed: bool = False) -> pd.DataFrame:
+    def best(self, n: int = 5, rows: Any = None, *, observed: bool = False) -> DataFrame:
         """Return the n columns with the highest predictions for each row.
 
         Parameters
@@ -236,8 +236,8 @@ class Completion:
             for place, j in enumerate(take[i])
             if values[i, j] > -np.inf
         ]
-        frame: pd.DataFrame = pd.DataFrame(lines, columns=["row", "rank", "column", "value"])
-        return frame
+        names = ["row", "rank", "column", "value"]
+        return cast("DataFrame", pd.DataFrame(lines, columns=names))
 
     def _summary(self) -> tuple[str, list[tuple[str, int]], str]:
         obs = self.observations
@@ -286,12 +286,12 @@ def _axis(side: Any, labels: Any, size: int, name: str) -> Axis:
     if hasattr(side, "adjacency") and hasattr(side, "nodes"):
         kernel = kernels.diffusion(side)
         told = f"graph of {kernel.n} nodes"
-        return _with_identity(_matched(kernel, labels, size, name, told, features=None))
+        return _with_effects(_matched(kernel, labels, size, name, told, features=None))
     if hasattr(side, "columns") and hasattr(side, "index"):
         if len(side.index) == len(side.columns) and set(side.index) == set(side.columns):
             kernel = kernels.precomputed(side)
             return _matched(kernel, labels, size, name, "similarity matrix", features=None)
-        return _with_identity(_featured(side, labels, size, name))
+        return _with_effects(_featured(side, labels, size, name))
     kernel = kernels.as_kernel(side, f"{name}s")
     return _matched(kernel, labels, size, name, "similarity matrix", features=None)
 
@@ -332,12 +332,12 @@ def _order(known: Labels, labels: Any, name: str) -> tuple[NDArray[np.intp], tup
     return known.index(merged), merged
 
 
-def _with_identity(axis: Axis) -> Axis:
+def _with_effects(axis: Axis) -> Axis:
     kernel = axis.kernel
     if kernel is None:
         return axis
-    both = kernel + IDENTITY * kernels.identity(kernel.n)
-    return Axis(axis.labels, both, axis.features, axis.told)
+    parts = kernel + kernels.constant(kernel.n) + IDENTITY * kernels.identity(kernel.n)
+    return Axis(axis.labels, parts, axis.features, axis.told)
 
 
 def _extended(obs: Observations, row: Axis, col: Axis) -> Observations:

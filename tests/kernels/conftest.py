@@ -110,6 +110,8 @@ def _build() -> dict[str, Case]:
         "precomputed": Case(given, known_similar, similar),
         "precomputed_zero": Case(kk.precomputed(np.zeros((N, N))), None, None),
         "identity": Case(kk.identity(N), None, 4),
+        "constant": Case(kk.constant(N), None, 4),
+        "sum_constant": Case(rbf + kk.constant(N), None, new),
         "sum": Case(rbf + kk.linear(x), x, new),
         "sum_parts": Case(rbf + given, kk.Parts(x, known_similar), kk.Parts(new, similar)),
         "sum_identity": Case(rbf + 0.1 * kk.identity(N), None, new),

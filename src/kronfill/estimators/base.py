@@ -7,12 +7,19 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from kronfill.data import Observations
-from kronfill.errors import EmptyDataError, IndexRangeError, ParameterError, ShapeError
+from kronfill.errors import (
+    DataError,
+    EmptyDataError,
+    IndexRangeError,
+    ParameterError,
+    ShapeError,
+)
 from kronfill.estimators.model import Bilinear
 from kronfill.kernels import as_kernel, identity
 from kronfill.kernels.base import Kernel
@@ -23,6 +30,7 @@ __all__ = ["MatrixRegressor"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
+MAX_INDEX = 2**53  # up to here floats are whole numbers without gaps
 
 
 class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -64,8 +72,10 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         sizes = self._axis_sizes()
         observations = self._observations(X, y, sample_weight, sizes)
+        self.__dict__.pop("_model", None)  # a fit that fails from here on leaves nothing half new
         self.shape_ = observations.shape
         self._fit(observations)
+        self.observations_ = observations
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -103,7 +113,10 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         float
         """
         if isinstance(X, Observations):
-            X, y, sample_weight = X.X, X.values, X.weights
+            sample_weight = _weights_of(X, y, sample_weight)
+            y = X.values
+        if y is None:
+            raise ParameterError(self._needs_y("score"))
         return float(super().score(X, y, sample_weight=sample_weight))
 
     # Beyond scikit-learn.
@@ -148,48 +161,70 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, sizes: tuple[int | None, int | None]
     ) -> Observations:
         if isinstance(X, Observations):
-            if y is not None:
-                msg = "y must be left out when X is an Observations: it has the values."
-                raise ParameterError(msg)
+            weights = _weights_of(X, y, sample_weight)
             self._pairs(X, reset=True)
             _check_shape(X.shape, sizes)
-            if sample_weight is None:
+            if weights is X.weights:
                 return X
-            if X.weights is not None:
-                msg = "Both the Observations and sample_weight have weights; give only one."
-                raise ParameterError(msg)
-            return Observations(X.rows, X.cols, X.values, X.shape, weights=sample_weight)
+            return Observations(X.rows, X.cols, X.values, X.shape, weights=weights)
         if y is None:
-            msg = (
-                f"{type(self).__name__}.fit requires y to be passed, but the target y is None; only "
-                "an Observations brings its own values."
-            )
-            raise ParameterError(msg)
+            raise ParameterError(self._needs_y("fit"))
         rows, cols = self._pairs(X, reset=True)
         if len(rows) == 0:
-            msg = f"Found array with 0 sample(s) (shape={np.shape(X)}) while a minimum of 1 is required."
+            msg = "Found array with 0 sample(s) (shape=(0, 2)) while a minimum of 1 is required."
             raise EmptyDataError(msg)
-        values = column_or_1d(y, warn=True)
-        shape = tuple(
+        for index, axis in ((rows, "row"), (cols, "column")):
+            _check_not_negative(index, axis)
+        values = _column(y)
+        n, l = (
             int(index.max()) + 1 if size is None else size
             for index, size in zip((rows, cols), sizes, strict=True)
         )
-        return Observations(rows, cols, values, shape, weights=sample_weight)
+        return Observations(rows, cols, values, (n, l), weights=sample_weight)
+
+    def _needs_y(self, method: str) -> str:
+        return (
+            f"{type(self).__name__}.{method} requires y to be passed, but the target y is None; "
+            "only an Observations brings its own values."
+        )
 
     def _pairs(self, X: Any, *, reset: bool) -> tuple[Index, Index]:
         """Row and column indices from what was given as X."""
         if isinstance(X, Observations):
-            self.n_features_in_ = 2
+            if reset:
+                self.n_features_in_ = 2
+                self.__dict__.pop("feature_names_in_", None)
             return X.rows, X.cols
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        array = np.asarray(X)
-        if array.ndim != 2 or array.shape[1] != 2:
+        array = self._two_columns(X)
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)  # names of the columns
+        except (TypeError, ValueError) as error:
+            raise DataError(str(error)) from None
+        return _as_indices(array[:, 0], "row"), _as_indices(array[:, 1], "column")
+
+    def _two_columns(self, X: Any) -> NDArray[Any]:
+        wanted = "X must have shape (m, 2), one (row, column) pair per entry"
+        if sp.issparse(X):
             msg = (
-                f"X must have shape (m, 2), one (row, column) pair per entry; got shape "
-                f"{array.shape}. Reshape your data."
+                f"{wanted}; got a sparse matrix of shape {X.shape}, and sparse input is not "
+                "supported as X. If it holds the entries, use Observations.from_matrix."
             )
             raise ShapeError(msg)
-        return _as_indices(array[:, 0], "row"), _as_indices(array[:, 1], "column")
+        try:
+            array = np.asarray(X)
+        except ValueError:
+            msg = f"{wanted}; got nested sequences of different lengths."
+            raise ShapeError(msg) from None
+        if array.ndim != 2:
+            msg = f"{wanted}; got shape {array.shape}. Reshape your data."
+            raise ShapeError(msg)
+        if array.shape[1] != 2:
+            msg = (
+                f"{wanted}; got shape {array.shape}: X has {array.shape[1]} features, but "
+                f"{type(self).__name__} is expecting 2 features as input."
+            )
+            raise ShapeError(msg)
+        return array
 
     def _sampled(self, observations: Observations, center: Any) -> Sampled:
         """The observations in the form that the solvers take; entries of no weight are dropped."""
@@ -204,11 +239,13 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             design = EffectsDesign(rows, cols, observations.shape, center, weights)
         return Sampled(mask, values, design)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in vars(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         tags.input_tags.positive_only = True
-        tags.no_validation = True
         return tags
 
 
@@ -245,33 +282,83 @@ def _check_shape(shape: tuple[int, int], sizes: tuple[int | None, int | None]) -
             raise ShapeError(msg)
 
 
+def _weights_of(observations: Observations, y: Any, sample_weight: Any) -> Any:
+    """Weights that count, given observations; their own values and weights have no rival."""
+    if y is not None:
+        msg = "y must be left out when X is an Observations: it has the values."
+        raise ParameterError(msg)
+    if sample_weight is None:
+        return observations.weights
+    if observations.weights is not None:
+        msg = "Both the Observations and sample_weight have weights; give only one."
+        raise ParameterError(msg)
+    return sample_weight
+
+
+def _column(y: Any) -> NDArray[Any]:
+    """One value per entry; a column vector is taken with scikit-learn's warning."""
+    try:
+        return np.asarray(column_or_1d(y, warn=True))
+    except (TypeError, ValueError) as error:
+        raise ShapeError(str(error)) from None
+
+
 def _as_indices(column: NDArray[Any], axis: str) -> Index:
     """Whole numbers as indices; anything else is an error that names the first offender."""
-    if column.dtype.kind in "iu":
-        return np.ascontiguousarray(column, dtype=np.intp)
-    try:
-        numbers = column.astype(float)
-    except (TypeError, ValueError):
-        msg = f"{axis} indices in X must be integers, got {column.dtype} values such as {column[0]!r}."
-        raise IndexRangeError(msg) from None
-    whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
-    if not whole.all():
-        at = int(np.flatnonzero(~whole)[0])
-        shown = "NaN" if np.isnan(numbers[at]) else f"{numbers[at]}"
+    numbers = column
+    if column.dtype.kind == "O":
+        numbers = _objects_as_numbers(column)
+    if numbers.dtype.kind not in "iuf":
+        shown = f" such as {column[0]!r}" if len(column) else ""
         msg = (
-            f"{axis} indices in X must be integers, got {shown} at position {at}: no NaN, inf "
-            "or fractions."
+            f"{axis} indices in X must be integers, got {column.dtype} values{shown}. Labels are "
+            "turned into indices by Observations.from_long or scikit-learn's OrdinalEncoder."
         )
         raise IndexRangeError(msg)
-    return numbers.astype(np.intp)
+    if numbers.dtype.kind == "f":
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
+        if not whole.all():
+            at = int(np.flatnonzero(~whole)[0])
+            shown = "NaN" if np.isnan(numbers[at]) else f"{numbers[at]}"
+            msg = (
+                f"{axis} indices in X must be integers, got {shown} at position {at}: no NaN, inf "
+                "or fractions."
+            )
+            raise IndexRangeError(msg)
+    if numbers.dtype.kind != "i" and (numbers > MAX_INDEX).any():
+        at = int(np.flatnonzero(numbers > MAX_INDEX)[0])
+        msg = (
+            f"{axis} indices in X must be integers up to 2^53, got {numbers[at]} at position {at}."
+        )
+        raise IndexRangeError(msg)
+    return np.ascontiguousarray(numbers, dtype=np.intp)
+
+
+def _objects_as_numbers(column: NDArray[Any]) -> NDArray[Any]:
+    """Floats where all the objects are numbers, else the objects as they are."""
+    if not all(isinstance(item, Real) and not isinstance(item, bool) for item in column):
+        return column
+    return column.astype(float)
+
+
+def _check_not_negative(index: Index, axis: str) -> None:
+    if index.min() < 0:
+        at = int(np.argmax(index < 0))
+        msg = (
+            f"Negative values in data: {axis} index {index[at]} at position {at}; {axis}s are "
+            "counted from 0."
+        )
+        raise IndexRangeError(msg)
 
 
 def _check_range(index: Index, size: int, axis: str) -> None:
     bad = np.flatnonzero((index < 0) | (index >= size))
     if len(bad):
         msg = (
-            f"{axis} index {index[bad[0]]} at position {bad[0]} is outside the fitted matrix, which "
-            f"has {size} {axis}s (0 to {size - 1}). For {axis}s that are not in the table use "
+            f"{axis} index {index[bad[0]]} at position {bad[0]} is outside the fitted matrix, "
+            f"which has {size} {axis}s (0 to {size - 1}). Where nothing is known about the "
+            f"{axis}s, their number is taken from what fit is given: an Observations of the whole "
+            f"shape, or a kernel, covers more. For {axis}s that are not in the table use "
             "extrapolate()."
         )
         raise IndexRangeError(msg)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from kronfill.data import Observations
-from kronfill.errors import ParameterError
+from kronfill.errors import ConvergenceWarning, ParameterError
 from kronfill.estimators.axes import Axis, FeatureAxis, IndicatorAxis, KernelAxis
 from kronfill.estimators.base import MatrixRegressor, check_mu, check_rank
 from kronfill.estimators.kkmcex import KernelRegressor, set_effects
@@ -54,14 +58,60 @@ class FactorisedRegressor(MatrixRegressor):
         return settings
 
     def _check_parameters(self) -> None:
-        check_mu(self.mu, auto=False)
+        check_mu(self.mu)
         check_rank(self.rank)
         self._settings()
+
+    def _fit(self, observations: Observations) -> None:
+        self.mu_ = self._held_out_mu(observations) if self.mu == "auto" else float(self.mu)
+        self._fit_factors(observations)
+        self.solution_.warn(stacklevel=4)
+
+    @abstractmethod
+    def _fit_factors(self, observations: Observations) -> None:
+        """Fit with mu_ and set the fitted attributes."""
+
+    def _pair(self) -> tuple[Floats, Floats]:
+        """The fitted factors in the form in which they can be given as a starting point."""
+        return self.W_, self.H_
+
+    def _held_out_mu(self, observations: Observations) -> float:
+        """Mu with the smallest error on a tenth of the entries, along a warm-started path.
+
+        Above the largest value tried, of the size of the data times that of the kernels, the
+        factors are zero.
+        """
+        test = np.zeros(observations.m, dtype=bool)
+        size = max(1, round(0.1 * observations.m))
+        test[np.random.default_rng(0).choice(observations.m, size, replace=False)] = True
+        if test.all():
+            return 1.0
+        train, held = observations.take(~test), observations.take(test)
+        top = float(np.linalg.norm(train.values - train.values.mean())) * self._scale()
+        best, least, start = 1.0, np.inf, self._settings().start
+        for mu in (top or 1.0) * np.logspace(-1, -5, 9):
+            settings = replace(self._settings(), sweeps=15, tol=1e-3, start=start)
+            trial = clone(self).set_params(mu=float(mu), solver=settings)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                trial.fit(train)
+            gap = held.values - trial.predict(held)
+            error = float(np.sum(gap**2 if held.weights is None else held.weights * gap**2))
+            if error < least:
+                best, least = float(mu), error
+            elif error > 1.1 * least:
+                break
+            if np.any(trial.H_):  # zero factors are no starting point
+                start = trial._pair()
+        return best
+
+    def _scale(self) -> float:
+        """Typical size of the square root of the kernel over entries."""
+        return 1.0
 
     def _run(self, problem: Alternation, h: Floats, sampled: Sampled) -> State:
         effects = None if sampled.effects is None else sampled.effects.fit(sampled.values)
         state, self.solution_ = alternate(problem, h, effects, self._settings())
-        self.mu_ = float(self.mu)
         self.objective_ = state.objective
         self.n_iter_ = self.solution_.iterations
         return state
@@ -95,7 +145,7 @@ def fit_in_factors(estimator: FactorisedRegressor, row: Axis, col: Axis, sampled
     if values is None:
         core = _start_core(estimator, row.phi, col.phi, inner)
         values = col.phi @ leading_pair(core, int(estimator.rank), estimator._rng())[1]
-    problem = FactorAlternation(row.phi, col.phi, inner, float(estimator.mu))
+    problem = FactorAlternation(row.phi, col.phi, inner, estimator.mu_)
     state = estimator._run(problem, values, inner)
     effects = _expanded(state.effects, row.items, col.items, sampled.shape)
     set_effects(estimator, effects)
@@ -105,7 +155,7 @@ def fit_in_factors(estimator: FactorisedRegressor, row: Axis, col: Axis, sampled
 def _start_core(estimator: FactorisedRegressor, p: Floats, q: Floats, sampled: Sampled) -> Floats:
     """X whose leading singular vectors make the starting point."""
     if estimator._settings().start == "kkmcex":
-        return solve_in_factors(p, q, sampled, float(estimator.mu)).core
+        return solve_in_factors(p, q, sampled, estimator.mu_).core
     return np.asarray(p.T @ (sampled.sparse(_centred(sampled)) @ q))
 
 
@@ -137,8 +187,8 @@ class MC(FactorisedRegressor):
         Size of the matrix; by default that of the observations, or the largest index plus one.
     rank : int, default=10
         Number of latent factors.
-    mu : float, default=1.0
-        Ridge weight.
+    mu : float or "auto", default=1.0
+        Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
         Unpenalised additive effects, fitted along.
     solver : "auto" or ALS, default="auto"
@@ -201,15 +251,14 @@ class MC(FactorisedRegressor):
             raise ParameterError(msg) from None
         return n, l
 
-    def _fit(self, observations: Observations) -> None:
+    def _fit_factors(self, observations: Observations) -> None:
         sampled = self._sampled(observations, self.center)
         h = self._start(sampled)
-        state = self._run(RowAlternation(sampled, float(self.mu)), h, sampled)
+        state = self._run(RowAlternation(sampled, self.mu_), h, sampled)
         self.W_, self.H_ = state.w, state.h
         set_effects(self, state.effects)
         bases = Table(self.W_), Table(self.H_)
         self._model = Bilinear(*bases, None, state.effects, self.shape_)
-        self.solution_.warn()
 
     def _start(self, sampled: Sampled) -> Floats:
         rank, (n, l) = int(self.rank), sampled.shape
@@ -241,8 +290,8 @@ class KMC(FactorisedRegressor, KernelRegressor):
         As for :class:`KKMCEX`.
     rank : int, default=10
         Number of latent factors.
-    mu : float, default=1.0
-        Ridge weight.
+    mu : float or "auto", default=1.0
+        Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
         Unpenalised additive effects, fitted along.
     solver : "auto", ALS or RowWise, default="auto"
@@ -303,7 +352,7 @@ class KMC(FactorisedRegressor, KernelRegressor):
             raise ParameterError(msg)
         return super()._axis_sizes()
 
-    def _fit(self, observations: Observations) -> None:
+    def _fit_factors(self, observations: Observations) -> None:
         row_kernel, col_kernel = self._resolved()
         sampled = self._sampled(observations, self.center)
         if isinstance(self.solver, RowWise):
@@ -315,7 +364,9 @@ class KMC(FactorisedRegressor, KernelRegressor):
             bases = row.basis(state.w), col.basis(state.h)
             self._model = Bilinear(*bases, None, state.effects, self.shape_)
             self.W_, self.H_ = bases[0].known(None), bases[1].known(None)
-        self.solution_.warn()
+
+    def _scale(self) -> float:
+        return float(np.prod([np.sqrt(kernel.diagonal().mean()) for kernel in self._resolved()]))
 
     def _start_values(self, sampled: Sampled, axis: Axis) -> Floats | None:
         """H at the observed columns, unless the start is worked out in factor space."""
@@ -341,10 +392,10 @@ class KMC(FactorisedRegressor, KernelRegressor):
             first = KMC(row_kernel, col_kernel, rank, self.mu, solver=ALS(sweeps=1, start=start))
             row = KernelAxis(row_kernel, sampled.rows)
             col = KernelAxis(col_kernel, sampled.cols)
-            first.shape_ = self.shape_
+            first.shape_, first.mu_ = self.shape_, self.mu_
             state = fit_in_factors(first, row, col, sampled)
             w, h = row.basis(state.w).known(None), col.basis(state.h).known(None)
-        problem = RowWiseAlternation((row_inverse, col_inverse), sampled, float(self.mu), w)
+        problem = RowWiseAlternation((row_inverse, col_inverse), sampled, self.mu_, w)
         state = self._run(problem, h, sampled)
         self.W_, self.H_ = state.w, state.h
         # W = K_w (K_w^-1 W): the representer form extends to new rows.
@@ -371,8 +422,8 @@ class IMC(FactorisedRegressor):
         nothing is known about an axis: one indicator per item.
     rank : int, default=10
         Number of latent factors.
-    mu : float, default=1.0
-        Ridge weight.
+    mu : float or "auto", default=1.0
+        Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
         Unpenalised additive effects, fitted along.
     solver : "auto" or ALS, default="auto"
@@ -398,7 +449,7 @@ class IMC(FactorisedRegressor):
     >>> a, b = rng.standard_normal((40, 3)), rng.standard_normal((30, 2))
     >>> X = np.argwhere(rng.random((40, 30)) < 0.2)
     >>> y = np.einsum("ij,ij->i", a[X[:, 0], :2], b[X[:, 1]])
-    >>> est = kf.IMC(a, b, rank=2, mu=1e-3).fit(X, y)
+    >>> est = kf.IMC(a, b, rank=2, mu=0.1).fit(X, y)
     >>> est.extrapolate(rows=[[1.0, 0.0, 0.0]], cols=[[2.0, 5.0]]).round(1)
     array([[2.]])
     """
@@ -430,7 +481,7 @@ class IMC(FactorisedRegressor):
         row, col = self._tables
         return None if row is None else row.n, None if col is None else col.n
 
-    def _fit(self, observations: Observations) -> None:
+    def _fit_factors(self, observations: Observations) -> None:
         sampled = self._sampled(observations, self.center)
         row = _feature_axis(self._tables[0], self.shape_[0], sampled.rows)
         col = _feature_axis(self._tables[1], self.shape_[1], sampled.cols)
@@ -439,7 +490,12 @@ class IMC(FactorisedRegressor):
         self.row_coef_, self.col_coef_ = row.coefficients(state.w), col.coefficients(state.h)
         self.W_, self.H_ = bases[0].known(None), bases[1].known(None)
         self._model = Bilinear(*bases, None, state.effects, self.shape_)
-        self.solution_.warn()
+
+    def _pair(self) -> tuple[Floats, Floats]:
+        return self.row_coef_, self.col_coef_
+
+    def _scale(self) -> float:
+        return float(np.prod([1.0 if t is None else _mean_norm(t.values) for t in self._tables]))
 
     def _start_values(self, sampled: Sampled, axis: Axis) -> Floats | None:
         start, rank = self._settings().start, int(self.rank)
@@ -457,3 +513,9 @@ class IMC(FactorisedRegressor):
 
 def _feature_axis(table: FeatureTable | None, size: int, index: Index) -> Axis:
     return IndicatorAxis(size, index) if table is None else FeatureAxis(table, index)
+
+
+def _mean_norm(values: Any) -> float:
+    """Root mean square length of the feature vectors."""
+    total = values.multiply(values).sum() if sp.issparse(values) else np.vdot(values, values)
+    return float(np.sqrt(total / values.shape[0]))

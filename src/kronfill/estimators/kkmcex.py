@@ -106,11 +106,11 @@ class KKMCEX(KernelRegressor):
     >>> hours = kf.kernels.rbf([[0.0], [1.0]], length_scale=1.0)
     >>> est = kf.KKMCEX(towns, hours, mu=0.1).fit([[0, 0], [0, 1], [1, 0]], [1.0, 2.0, 3.0])
     >>> est.predict_matrix().round(2)  # the last row was never observed
-    array([[1.04, 1.78],
-           [2.63, 2.27],
-           [2.13, 1.57]])
+    array([[1.18, 1.82],
+           [2.69, 2.3 ],
+           [1.8 , 1.24]])
     >>> est.extrapolate(rows=[[1.5]]).round(2)  # a row that is not in the table
-    array([[2.58, 2.07]])
+    array([[2.52, 1.89]])
     """
 
     def __init__(

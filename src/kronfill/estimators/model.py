@@ -63,7 +63,7 @@ class Factored(Basis):
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
-        return self.factor.phi if items is None else self.factor.phi[items]
+        return np.asarray(self.factor.phi if items is None else self.factor.phi[items])
 
     def new(self, items: Any) -> Floats:
         """See :class:`Basis`."""

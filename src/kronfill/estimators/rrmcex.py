@@ -71,7 +71,7 @@ class RRMCEX(KernelRegressor):
     >>> y = np.sin(X[:, 0] / 10) * np.cos(X[:, 1] / 10)
     >>> est = kf.RRMCEX(k, k, row_rank=6, col_rank=0.999, mu=1e-3).fit(X, y)
     >>> est.coef_.shape, round(est.score(X, y), 3)
-    ((6, 6), 1.0)
+    ((6, 5), 1.0)
     """
 
     def __init__(

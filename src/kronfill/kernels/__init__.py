@@ -12,7 +12,7 @@ from kronfill.kernels.algebra import Parts
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.dotproduct import linear, polynomial, tanimoto
 from kronfill.kernels.features import FeatureTable
-from kronfill.kernels.given import as_kernel, identity, precomputed
+from kronfill.kernels.given import as_kernel, constant, identity, precomputed
 from kronfill.kernels.graphs import diffusion, random_walk, regularized_laplacian
 from kronfill.kernels.stationary import matern, periodic, rbf
 from kronfill.linalg.lowrank import LowRankFactor
@@ -24,6 +24,7 @@ __all__ = [
     "LowRankFactor",
     "Parts",
     "as_kernel",
+    "constant",
     "diffusion",
     "identity",
     "linear",

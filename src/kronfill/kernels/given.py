@@ -18,7 +18,7 @@ from kronfill.linalg.lowrank import LowRankFactor
 from kronfill.linalg.memory import require_memory
 from kronfill.linalg.psd import as_real, check_symmetric_psd
 
-__all__ = ["MatrixKernel", "as_kernel", "identity", "precomputed"]
+__all__ = ["MatrixKernel", "as_kernel", "constant", "identity", "precomputed"]
 
 
 def precomputed(K: Any, labels: Sequence[Any] | None = None) -> Kernel:
@@ -75,6 +75,37 @@ def identity(n: int | Sequence[Any]) -> Kernel:
     >>> kf.kernels.identity(["Oslo", "Rome"]).labels
     ('Oslo', 'Rome')
     """
+    return Identity(*_size_and_labels(n))
+
+
+def constant(n: int | Sequence[Any]) -> Kernel:
+    """Return the kernel in which all items are alike.
+
+    Added to the kernel of one axis it makes room for effects of the other: with a constant part in
+    the column kernel, what is known about a row can tell its general level.
+
+    Parameters
+    ----------
+    n : int or sequence
+        Number of items, or their labels.
+
+    Returns
+    -------
+    Kernel
+        New items are as similar as the known ones; they are described by how many they are, or by
+        anything that has a length.
+
+    Examples
+    --------
+    >>> import kronfill as kf
+    >>> kf.kernels.constant(2).to_array()
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    return Constant(*_size_and_labels(n))
+
+
+def _size_and_labels(n: int | Sequence[Any]) -> tuple[int, tuple[Any, ...] | None]:
     labels: tuple[Any, ...] | None = None
     if isinstance(n, int | np.integer):
         size = int(n)
@@ -88,7 +119,7 @@ def identity(n: int | Sequence[Any]) -> Kernel:
     if size < 1:
         msg = f"a kernel needs at least one item, got {n!r}"
         raise KernelError(msg)
-    return Identity(size, labels)
+    return size, labels
 
 
 def as_kernel(obj: Any, name: str = "row_kernel") -> Kernel:
@@ -172,6 +203,31 @@ class Precomputed(MatrixKernel):
 
     def _matrix(self) -> FloatArray:
         return self._K
+
+    def _parameters(self) -> dict[str, Any]:
+        return {}
+
+
+class Constant(Kernel):
+    """See :func:`constant`."""
+
+    def __init__(self, n: int, labels: tuple[Any, ...] | None) -> None:
+        self._set(n=n, labels=labels)
+
+    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+        return np.ones((self.n if rows is None else rows.size, self.n if cols is None else cols.size))
+
+    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+        return np.ones(self.n if rows is None else rows.size)
+
+    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+        return np.ones((_count(new), self.n if cols is None else cols.size))
+
+    def _new_diagonal(self, new: Any) -> FloatArray:
+        return np.ones(_count(new))
+
+    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+        return Constant(items.size, labels)
 
     def _parameters(self) -> dict[str, Any]:
         return {}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kronfill.linalg.dense import entry_kernel
 from kronfill.linalg.effects import EffectsDesign
+from kronfill.linalg.operator import pair_products
 from kronfill.linalg.pcg import PCG, FactorSystem
 from kronfill.linalg.primal import FACTOR_RTOL
 from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
@@ -81,39 +82,46 @@ def mean_diagonal(problem: RidgeProblem) -> float:
 
 def best_mu(problem: RidgeProblem) -> float:
     """The mu with the smallest leave-one-out error, or hold-out error where m is large."""
-    mus = mu_grid(mean_diagonal(problem))
-    s = problem.sampled
-    if s.m <= EXACT_LIMIT:
-        residuals = leave_one_out(problem, mus)
-        weights = 1.0 if s.weights is None else s.weights
-        usable = ~np.isnan(residuals[0])
-        if not usable.any():
-            return float(mus[np.argmin(np.abs(np.log(mus / mean_diagonal(problem))))])
-        errors = (weights * residuals**2)[:, usable].sum(axis=1)
-        return float(mus[int(np.argmin(errors))])
-    return _holdout_mu(problem, mus)
+    s, scale = problem.sampled, mean_diagonal(problem)
+    if s.m > EXACT_LIMIT:
+        return _holdout_mu(problem, scale)
+    mus = mu_grid(scale)
+    residuals = leave_one_out(problem, mus)
+    usable = ~np.isnan(residuals[0])
+    if not usable.any():
+        return scale
+    weights = np.ones(s.m) if s.weights is None else s.weights
+    errors = (weights * residuals**2)[:, usable].sum(axis=1)
+    return float(mus[int(np.argmin(errors))])
 
 
-def _holdout_mu(problem: RidgeProblem, mus: Floats) -> float:
-    s = problem.sampled
-    train, test = holdout_split(s)
+def _holdout_mu(problem: RidgeProblem, scale: float) -> float:
+    """Powers of ten from large to small, each from the solution before, then half-way points."""
+    train, test = holdout_split(problem.sampled)
     row = problem.row_kernel.factor(rtol=FACTOR_RTOL).phi
     col = problem.col_kernel.factor(rtol=FACTOR_RTOL).phi
     system = FactorSystem.of(row, col, train)
-    best, best_error, start = float(mus[0]), np.inf, None
-    for mu in mus:
-        result = PCG(tol=1e-4, max_iter=200).solve_system(system, float(mu), start)
+    errors: dict[float, float] = {}
+    start: Floats | None = None
+
+    def error(mu: float) -> float:
+        nonlocal start
+        result = PCG(tol=1e-2, max_iter=100).solve_system(system, mu, start)
         start = result.core
-        fitted = np.einsum("ij,ij->i", (row @ start)[test.rows], col[test.cols])
+        fitted = pair_products(row @ start, col, test.rows, test.cols)
         if result.effects is not None:
             fitted += result.effects.at(test.rows, test.cols)
         gap = test.root_weights * (test.values - fitted)
-        error = float(gap @ gap)
-        if error < best_error:
-            best, best_error = float(mu), error
-        elif error > 1.2 * best_error:
+        return float(gap @ gap)
+
+    for mu in scale * np.logspace(2, -6, 9):
+        errors[float(mu)] = error(float(mu))
+        if errors[float(mu)] > 1.1 * min(errors.values()):
             break
-    return best
+    best = min(errors, key=errors.__getitem__)
+    for mu in (best * 10**0.5, best * 10**-0.5):
+        errors[mu] = error(mu)
+    return min(errors, key=errors.__getitem__)
 
 
 def holdout_split(sampled: Sampled, share: float = HOLDOUT) -> tuple[Sampled, Sampled]:

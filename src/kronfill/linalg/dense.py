@@ -100,7 +100,7 @@ class Cholesky(RidgeSolver):
         inverse = _cholesky_inverse(problem)
         if inverse is not None:
             dual, effects = _solve_with(inverse, problem.sampled)
-            residual = dual_residual(problem, dual, effects)
+            residual = dual_residual(problem, dual)
             if residual <= TRUST:
                 solution = Solution(Status.EXACT, "Cholesky", residual=residual)
                 return RidgeResult(dual, effects, solution)
@@ -124,7 +124,7 @@ def _cholesky_inverse(problem: RidgeProblem) -> Inverse | None:
 def _solve_by_eigenvalues(problem: RidgeProblem) -> RidgeResult:
     kernel = entry_kernel(problem)
     lam, vec = scipy.linalg.eigh(kernel, lower=True, overwrite_a=True, check_finite=False)
-    keep = _distinguishable(lam, problem.mu)
+    keep = _distinguishable(lam, problem.mu, len(lam))
     lam, vec = lam[keep], vec[:, keep]
 
     def inverse(b: Floats) -> Floats:
@@ -132,16 +132,19 @@ def _solve_by_eigenvalues(problem: RidgeProblem) -> RidgeResult:
         return np.asarray(vec @ ((vec.T @ b) / scale))
 
     dual, effects = _solve_with(inverse, problem.sampled)
-    residual = dual_residual(problem, dual, effects)
+    residual = dual_residual(problem, dual)
     status = Status.EXACT if keep.all() else Status.RANK_DEFICIENT
     solution = Solution(status, "Cholesky", residual=residual, rank=int(keep.sum()))
     return RidgeResult(dual, effects, solution)
 
 
-def _distinguishable(lam: Floats, mu: float) -> NDArray[np.bool_]:
-    """Eigenvalues that, with mu added, stand above the rounding of the largest one."""
-    noise = lam.size * np.finfo(float).eps * float(lam.max())
-    return np.asarray((lam > noise) | (mu > noise))
+def _distinguishable(lam: Floats, mu: float, size: int) -> NDArray[np.bool_]:
+    """Directions to keep: all if mu stands well above rounding, else those that do themselves.
+
+    A direction of rounding size has no part in f, but divided by a tiny mu it would swamp d.
+    """
+    noise = size * np.finfo(float).eps * float(lam.max())
+    return np.asarray((lam > noise) | (mu * TRUST > noise))
 
 
 @dataclass(frozen=True)
@@ -166,8 +169,7 @@ class GridEigen(RidgeSolver):
         lam_c, v = scipy.linalg.eigh(problem.col_kernel.block(), check_finite=False)
         # The kernels are positive semidefinite: what is negative here is rounding.
         lam = np.outer(np.maximum(lam_r, 0.0), np.maximum(lam_c, 0.0))
-        noise = max(s.shape) * np.finfo(float).eps * lam.max()
-        keep = (lam > noise) | (problem.mu > noise)
+        keep = _distinguishable(lam, problem.mu, max(s.shape))
         scale = np.divide(1.0, lam + problem.mu, out=np.zeros_like(lam), where=keep)
 
         def inverse(b: Floats) -> Floats:
@@ -179,7 +181,7 @@ class GridEigen(RidgeSolver):
             return out
 
         dual, effects = _solve_with(inverse, s)
-        residual = dual_residual(problem, dual, effects)
+        residual = dual_residual(problem, dual)
         status = Status.EXACT if keep.all() else Status.RANK_DEFICIENT
         solution = Solution(status, "GridEigen", residual=residual, rank=int(keep.sum()))
         return RidgeResult(dual, effects, solution)

@@ -116,7 +116,7 @@ class EffectsDesign:
         g11, g1 = gram[0, 0], gram[0, 1:]
         schur = gram[1:, 1:] - np.outer(g1, g1) / g11
         rhs = moment[1:] - g1 * (moment[0] / g11)
-        rest = _pinv_solve(schur, rhs)
+        rest = _pinv_solve(schur, rhs, float(np.trace(gram)))
         mean = (moment[0] - g1 @ rest) / g11
         return self.unpack(np.concatenate([[mean], rest]))
 
@@ -254,11 +254,13 @@ class _TwoWay:
         return constant, long, short
 
 
-def _pinv_solve(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Smallest-norm solution of a symmetric positive semidefinite system."""
+def _pinv_solve(
+    a: NDArray[np.float64], b: NDArray[np.float64], scale: float
+) -> NDArray[np.float64]:
+    """Smallest-norm solution of a positive semidefinite system made from numbers of this scale."""
     if a.size == 0:
         return np.zeros(0)
     lam, vec = scipy.linalg.eigh(a, check_finite=False)
-    keep = lam > len(lam) * np.finfo(float).eps * max(lam[-1], 0.0) * 10
+    keep = lam > len(lam) * np.finfo(float).eps * scale * 10
     coef = vec[:, keep].T @ b
     return np.asarray(vec[:, keep] @ (coef / lam[keep]))

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 DIRECT_LIMIT = 2500
 """Up to this many unknowns (observations or coefficients) a half-step is a dense factorisation."""
-HALF_STEP = PCG(tol=1e-9, max_iter=300)
+HALF_STEP = PCG(tol=1e-6, max_iter=300)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and infinity honest
-SEGMENTS = 64
-SEGMENT_BYTES = 1 << 26
+SEGMENTS = 32
+SEGMENT_BYTES = 1 << 23
 CHUNK = 128
 
 
@@ -243,7 +243,7 @@ class SampledKronecker:
     def _segments(self) -> Index:
         """Cut the outer items into segments of about equal work."""
         a, b = self.core_shape
-        limit = max(2, min(SEGMENTS, SEGMENT_BYTES // max(1, 8 * a * b)))
+        limit = max(4, min(SEGMENTS, SEGMENT_BYTES // max(1, 8 * a * b)))
         work = np.cumsum(np.diff(self._indptr) + a)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, limit) / limit)
         return np.unique(np.concatenate([[0], cuts, [len(self._p)]]))

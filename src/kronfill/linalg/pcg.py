@@ -32,6 +32,7 @@ from kronfill.linalg.solution import Solution, Status
 __all__ = ["PCG", "FactorSystem"]
 
 Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
 FACTOR_RTOL = 1e-13
 
 
@@ -168,17 +169,26 @@ class Rotated:
     """A factor in the basis in which phi^T diag(counts) phi is diagonal."""
 
     phi: Floats
-    """The rotated factor, phi @ turn."""
+    """The rotated factor, phi @ turn, less ``shift``."""
     turn: Floats
     """The rotation."""
     diagonal: Floats
     """The diagonal."""
+    shift: Floats
+    """What was taken off each row of phi @ turn."""
 
     @classmethod
-    def of(cls, phi: Floats, counts: Floats) -> Rotated:
-        """Rotate ``phi`` for these counts."""
-        lam, turn = scipy.linalg.eigh(phi.T @ (counts[:, None] * phi), check_finite=False)
-        return cls(phi @ turn, turn, np.maximum(lam, 0.0))
+    def of(cls, phi: Floats, counts: Floats, *, centred: bool = False) -> Rotated:
+        """Rotate ``phi`` for these counts.
+
+        Where the other axis has free effects, subtracting a constant vector from ``phi`` changes
+        nothing but these effects: p_i X (q_j - s)^T differs from p_i X q_j^T by a function of i.
+        The weighted mean is taken, so that what the effects take up is gone from the factor.
+        """
+        shift = (counts @ phi) / counts.sum() if centred else np.zeros(phi.shape[1])
+        moved = phi - shift
+        lam, turn = scipy.linalg.eigh(moved.T @ (counts[:, None] * moved), check_finite=False)
+        return cls(moved @ turn, turn, np.maximum(lam, 0.0), shift @ turn)
 
 
 class FactorSystem:
@@ -189,6 +199,7 @@ class FactorSystem:
 
     def __init__(self, row: Rotated, col: Rotated, sampled: Sampled) -> None:
         s = sampled
+        self._sides = (row, col)
         expected = np.outer(row.diagonal, col.diagonal) / s.mask.counts[0].sum()
         self._turns = (row.turn, col.turn)
         self._flipped = row.phi.shape[1] < col.phi.shape[1]
@@ -209,8 +220,11 @@ class FactorSystem:
     @classmethod
     def of(cls, row_phi: Floats, col_phi: Floats, sampled: Sampled) -> FactorSystem:
         """Rotate both factors for this mask."""
+        kind = None if sampled.effects is None else sampled.effects.kind
         count_r, count_c = sampled.mask.counts
-        return cls(Rotated.of(row_phi, count_r), Rotated.of(col_phi, count_c), sampled)
+        row = Rotated.of(row_phi, count_r, centred=kind in ("cols", "both"))
+        col = Rotated.of(col_phi, count_c, centred=kind in ("rows", "both"))
+        return cls(row, col, sampled)
 
     def _weighted(self, v: Floats) -> Floats:
         return v * self._grouped.weights if len(self._grouped.weights) else v
@@ -242,13 +256,23 @@ class FactorSystem:
         turn_p, turn_q = self._turns
         return np.asarray(turn_p @ core @ turn_q.T)
 
+    def _shifted(self, x: Floats, rows: Index, cols: Index) -> Floats:
+        """What the shifts of the factors left out of Psi x: functions of row or column alone."""
+        row, col = self._sides
+        core = x.T if self._flipped else x
+        by_row = row.phi @ (core @ col.shift)
+        by_col = col.phi @ (core.T @ row.shift)
+        return np.asarray(by_row[rows] + by_col[cols] + row.shift @ core @ col.shift)
+
     def dual(self, x: Floats, mu: float) -> tuple[Floats, AdditiveEffects | None]:
         """D = W (y - Z beta - Psi x) / mu in the caller's order, and the effects."""
         rest = self._y - self._operator.sample(x)
         effects = None
         if self._design is not None:
+            rows, cols = self._design.rows, self._design.cols
+            rest -= self._shifted(x, rows, cols)
             effects = self._design.fit(rest)
-            rest -= effects.at(self._design.rows, self._design.cols)
+            rest -= effects.at(rows, cols)
         dual = np.empty_like(rest)
         dual[self._grouped.order] = self._weighted(rest) / mu
         return dual, effects

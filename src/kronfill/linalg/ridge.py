@@ -227,17 +227,15 @@ class RidgeSolver(ABC):
         """Solve the problem."""
 
 
-def dual_residual(problem: RidgeProblem, dual: Floats, effects: AdditiveEffects | None) -> float:
-    """Measured ``||f + Z beta + mu W^-1 d - y|| / ||y||`` (weighted), with the exact kernels."""
+def dual_residual(problem: RidgeProblem, dual: Floats) -> float:
+    """Measured ``||Kbar d + mu W^-1 d + Z beta - y|| / ||y||`` (weighted), for the best beta."""
     s = problem.sampled
-    target = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
-    root = s.root_weights
-    fitted = fitted_at(problem, dual)
-    # mu d = w (y - Z beta - f), divided by sqrt(w) so that zero weights are harmless.
-    scaled = np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
-    gap = root * (fitted - target) + problem.mu * scaled
-    size = float(np.linalg.norm(root * s.values))
-    return float(np.linalg.norm(gap)) / size if size > 0 else float(np.linalg.norm(gap))
+    weights = 1.0 if s.weights is None else s.weights
+    gap = s.values - fitted_at(problem, dual) - problem.mu * dual / weights
+    if s.effects is not None:
+        gap = s.effects.remove(gap)
+    norm, size = (float(np.linalg.norm(s.root_weights * v)) for v in (gap, s.values))
+    return norm / size if size > 0 else norm
 
 
 def fitted_at(problem: RidgeProblem, dual: Floats, chunk: int = 4_000_000) -> Floats:

@@ -1,0 +1,57 @@
+"""Transductive bounds on the generalization error of matrix completion.
+
+A fitted model has a small loss on the entries it was fitted to; how much larger can it be on the
+others? :func:`certificate` answers for a fitted model. Behind it: :func:`theorem_a`,
+:func:`theorem_a2` and :func:`theorem_b`, the theorems of the paper as printed and corrected
+(:func:`theorem_1` to :func:`theorem_4`), hypothesis classes with exact and closed-form Rademacher
+complexities, and losses that know their range. Proofs are in docs/theory.md.
+"""
+
+from kronfill.bounds.bound import Assumption, Bound
+from kronfill.bounds.certificate import Certificate, certificate
+from kronfill.bounds.effects import EffectsClass, SumClass
+from kronfill.bounds.error import generalization_error
+from kronfill.bounds.hypothesis import Complexity, HypothesisClass
+from kronfill.bounds.losses import Absolute, Loss, Square, Truncated
+from kronfill.bounds.montecarlo import MonteCarlo
+from kronfill.bounds.nuclear import IMCBall, KMCBall, NuclearBall
+from kronfill.bounds.rkhs import LocalBall, RKHSBall, TrainingSpan
+from kronfill.bounds.sampling import SamplingTest, sampling_test
+from kronfill.bounds.splits import Sizes, Split
+from kronfill.bounds.theorems import theorem_1, theorem_2, theorem_3, theorem_4
+from kronfill.bounds.transductive import generalization_bound, theorem_a, theorem_a2, theorem_b
+
+__all__ = [
+    "Absolute",
+    "Assumption",
+    "Bound",
+    "Certificate",
+    "Complexity",
+    "EffectsClass",
+    "HypothesisClass",
+    "IMCBall",
+    "KMCBall",
+    "LocalBall",
+    "Loss",
+    "MonteCarlo",
+    "NuclearBall",
+    "RKHSBall",
+    "SamplingTest",
+    "Sizes",
+    "Split",
+    "Square",
+    "SumClass",
+    "TrainingSpan",
+    "Truncated",
+    "certificate",
+    "generalization_bound",
+    "generalization_error",
+    "sampling_test",
+    "theorem_1",
+    "theorem_2",
+    "theorem_3",
+    "theorem_4",
+    "theorem_a",
+    "theorem_a2",
+    "theorem_b",
+]

@@ -1,0 +1,347 @@
+"""A statement about the unobserved entries that a user of a fitted model can rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from textwrap import fill
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from kronfill.bounds.bound import Assumption, Bound
+from kronfill.bounds.fitted import fitted_form
+from kronfill.bounds.losses import Loss, Square, as_loss, check_range
+from kronfill.bounds.montecarlo import check_delta
+from kronfill.bounds.routes import Case, Route, class_routes, holdout_route
+from kronfill.bounds.sampling import SamplingTest, sampling_test
+from kronfill.bounds.splits import Sizes, Split
+from kronfill.data import Observations
+from kronfill.errors import DataError, ParameterError
+
+__all__ = ["Certificate", "certificate"]
+
+CHOICES = (
+    "row_kernel",
+    "col_kernel",
+    "row_features",
+    "col_features",
+    "center",
+    "row_rank",
+    "col_rank",
+)
+"""Parameters that decide the class; those chosen by the values have to be counted."""
+TUNED = (
+    "the kernels were chosen by looking at the values, from no declared finite list: the class is then "
+    "not fixed in advance and no bound through it holds. Declare how many candidates there were "
+    "(kernels=number), or give a hold-out"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What can be proved about the loss of a fitted model on the entries that were not observed.
+
+    ``str()`` gives a sentence to quote, with its assumptions; :meth:`plot` shows where each term
+    comes from.
+
+    Attributes
+    ----------
+    value : float
+        Upper bound on the mean loss over the unobserved entries; infinite if nothing is proved.
+    valid : bool
+        Whether no assumption is known to fail.
+    vacuous : bool
+        Whether the loss could not be larger than ``value`` whatever the model.
+    terms : mapping of str to float
+        What ``value`` is the sum of.
+    assumptions : tuple of Assumption
+        What the statement needs, and whether that holds here.
+    delta : float
+        Probability that the statement fails, over the choice of the observed entries.
+    train_loss : float
+        Mean loss on the entries the model was fitted to.
+    gap : float
+        Bound on the generalization error: ``value`` less ``train_loss``.
+    name : str
+        The theorem used.
+    candidates : tuple of Bound
+        All that were tried, their share of delta paid for.
+    sampling : SamplingTest
+        Whether the observed mask is compatible with uniform sampling.
+    sizes : Sizes
+        Number of training entries and of entries the statement is about.
+    loss : Loss
+        The loss.
+    reason : str
+        Why nothing is proved, or empty.
+    """
+
+    delta: float
+    loss: Loss
+    sizes: Sizes
+    train_loss: float
+    sampling: SamplingTest
+    assumptions: tuple[Assumption, ...]
+    candidates: tuple[Bound, ...]
+    reason: str = field(default="")
+
+    @property
+    def _best(self) -> Bound | None:
+        return min(self.candidates, key=lambda bound: bound.value, default=None)
+
+    @property
+    def value(self) -> float:
+        """Upper bound on the mean loss over the unobserved entries."""
+        return np.inf if self._best is None else self._best.value
+
+    @property
+    def name(self) -> str:
+        """The theorem used."""
+        return "none" if self._best is None else self._best.name
+
+    @property
+    def terms(self) -> Mapping[str, float]:
+        """What the value is the sum of."""
+        return MappingProxyType({}) if self._best is None else self._best.terms
+
+    @property
+    def gap(self) -> float:
+        """Bound on the generalization error."""
+        return self.value - self.train_loss
+
+    @property
+    def valid(self) -> bool:
+        """Whether no assumption is known to fail."""
+        return not self.reason and all(part.holds is not False for part in self.assumptions)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the loss could not be larger whatever the model."""
+        return self.value >= self.loss.bound
+
+    @property
+    def sentence(self) -> str:
+        """The statement as one can quote it."""
+        if self.reason:
+            return f"No certificate: {self.reason}."
+        text = (
+            f"With probability at least {1 - self.delta:.4g} over the choice of the observed entries, "
+            f"the mean {self.loss} over the {self.sizes.u:,} unobserved entries is at most "
+            f"{self.value:.4g}; it is {self.train_loss:.4g} on the {self.sizes.m:,} entries the model "
+            f"was fitted to ({self.name})."
+        )
+        if self.vacuous:
+            text += f" This is vacuous: no model can have a loss above {self.loss.bound:.4g}."
+        elif isinstance(self.loss, Square):
+            error = np.sqrt(self.value / self.loss.scale)
+            text += f" The root mean square error is then at most {error:.3g}."
+        if not self.valid:
+            text += " IT DOES NOT APPLY HERE: an assumption fails, see below."
+        return text
+
+    def __str__(self) -> str:
+        lines = [fill(self.sentence, 100)]
+        parts = [f"{value:.4g} {name}" for name, value in self.terms.items()]
+        if parts:
+            lines.append(fill(f"It is the sum of {', '.join(parts)}.", 100))
+        lines.append("Assumptions:")
+        lines += [
+            fill(str(one), 100, initial_indent="  ", subsequent_indent="      ")
+            for one in self.assumptions
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"Certificate(value={self.value:.4g}, valid={self.valid}, vacuous={self.vacuous}, "
+            f"name={self.name!r}, delta={self.delta:g})"
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw what each bound that was tried is made of.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from kronfill.bounds.drawing import draw_terms
+
+        return draw_terms(self.candidates, self.loss.bound, ax)
+
+
+def certificate(
+    estimator: Any,
+    value_range: tuple[float, float],
+    delta: float = 0.05,
+    loss: Any = None,
+    holdout: Observations | None = None,
+    *,
+    kernels: int | str = "fixed",
+) -> Certificate:
+    """Bound the loss of a fitted model on the entries that were not observed.
+
+    Parameters
+    ----------
+    estimator : MC, KMC, IMC, KKMCEX or RRMCEX
+        A fitted model, or a fitted scikit-learn search over one, whose candidates are then counted.
+    value_range : tuple of float
+        Range (low, high) that all values, observed or not, are known to obey. It has to come from
+        what the numbers mean: read off the data it would void the guarantee.
+    delta : float, default=0.05
+        Probability that the statement fails.
+    loss : Loss, optional
+        By default the square loss with predictions clipped to the range.
+    holdout : Observations, optional
+        Observed entries that the model was not fitted to, chosen at random among the observed ones.
+    kernels : "fixed", int or "tuned", default="fixed"
+        How the kernels (features, ranks, kind of centring) came about: "fixed" without looking at
+        the values; an integer if they were chosen among that many candidates by looking (delta is
+        then shared among these); "tuned" if by looking and from no finite list, which leaves only a
+        hold-out. The ridge weight and the number of factors may be tuned at no cost.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Norms read off the fit are paid for by stratification, additive effects count as part of the
+    class, and delta is shared among the bounds tried: Theorems A and A2 for the norm of the model,
+    for its norm and fitted size, for its nuclear norm, Theorem B for the square loss, and bounds for
+    sampling without replacement if there is a hold-out.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> rng = np.random.default_rng(0)
+    >>> kernel = kf.kernels.rbf(np.linspace(0, 1, 60), length_scale=1.0)
+    >>> truth = np.outer(np.linspace(-1, 1, 60), np.linspace(0.5, 1, 60))
+    >>> X = np.argwhere(rng.random((60, 60)) < 0.5)
+    >>> est = kf.KKMCEX(kernel, kernel, mu=0.1).fit(X, truth[X[:, 0], X[:, 1]])
+    >>> found = kf.bounds.certificate(est, value_range=(-1, 1))
+    >>> found.valid, found.vacuous, found.value < 0.7
+    (True, False, True)
+    >>> print(found.sentence[:63])
+    With probability at least 0.95 over the choice of the observed
+    """
+    limits = check_range(value_range)
+    check_delta(delta)
+    model, candidates = _declared(estimator, kernels)
+    fitted_form(model)
+    train: Observations = model.observations_
+    _check_values(train, limits, "training")
+    chosen = Square(clip=limits) if loss is None else as_loss(loss)
+    split = Split.of(train, without=holdout)
+    case = Case(model, split, limits, chosen)
+    routes = _routes(case, holdout, candidates)
+    shares = {name: delta / len(routes) for name in routes}
+    reason = "" if routes else _why_not(chosen, candidates)
+    return Certificate(
+        delta, chosen, split.sizes, case.train_loss,
+        sampling := sampling_test(_all_pairs(train, holdout), shape=train.shape),
+        _assumptions(sampling, limits, holdout, candidates),
+        tuple(route(shares[name]) for name, route in routes.items()),
+        reason,
+    )  # fmt: skip
+
+
+def _routes(case: Case, holdout: Observations | None, candidates: int | None) -> dict[str, Route]:
+    """All routes that are open; those through a class share their delta among the candidates."""
+    routes: dict[str, Route] = {}
+    if candidates is not None:
+        count = candidates
+        for name, route in class_routes(case).items():
+            routes[name] = lambda delta, route=route: route(delta / count)
+    if holdout is not None:
+        _check_values(holdout, case.value_range, "hold-out")
+        if not np.isfinite(case.loss.bound):
+            msg = f"a hold-out needs a loss of finite range, got the {case.loss}; clip it."
+            raise ParameterError(msg)
+        routes["hold-out"] = holdout_route(case, holdout)
+    return routes
+
+
+def _declared(estimator: Any, kernels: Any) -> tuple[Any, int | None]:
+    """The fitted model and the number of candidates it was chosen from, None if undeclared."""
+    model = getattr(estimator, "best_estimator_", estimator)
+    count = _searched(estimator) if model is not estimator else 1
+    if isinstance(kernels, str) and kernels == "tuned":
+        return model, None
+    if isinstance(kernels, str) and kernels == "fixed":
+        return model, count
+    if isinstance(kernels, Integral) and not isinstance(kernels, bool) and kernels >= 1:
+        return model, max(count, int(kernels))
+    msg = (
+        'kernels must be "fixed", the number of candidates they were chosen from, or "tuned", got '
+        f"{kernels!r}."
+    )
+    raise ParameterError(msg)
+
+
+def _searched(search: Any) -> int:
+    """Number of different classes among the candidates of a scikit-learn search."""
+    tried = {
+        tuple((name, id(value)) for name, value in sorted(params.items()) if name in CHOICES)
+        for params in search.cv_results_["params"]
+    }
+    return max(1, len(tried))
+
+
+def _why_not(loss: Loss, candidates: int | None) -> str:
+    if candidates is None:
+        return TUNED
+    return (
+        f"no theorem covers this model with the {loss}; use a loss of finite range such as "
+        "Square(clip=(low, high))"
+    )
+
+
+def _check_values(observations: Any, limits: tuple[float, float], name: str) -> None:
+    if not isinstance(observations, Observations):
+        msg = f"holdout must be an Observations, got {type(observations).__name__}."
+        raise DataError(msg)
+    low, high = float(observations.values.min()), float(observations.values.max())
+    if low < limits[0] or high > limits[1]:
+        msg = (
+            f"the {name} values go from {low:g} to {high:g}, outside the stated range "
+            f"[{limits[0]:g}, {limits[1]:g}]. State a range that all values are known to obey."
+        )
+        raise DataError(msg)
+
+
+def _all_pairs(train: Observations, holdout: Observations | None) -> tuple[Any, Any]:
+    if holdout is None:
+        return train.rows, train.cols
+    return np.append(train.rows, holdout.rows), np.append(train.cols, holdout.cols)
+
+
+def _assumptions(
+    sampling: SamplingTest,
+    limits: tuple[float, float],
+    holdout: Observations | None,
+    candidates: int | None,
+) -> tuple[Assumption, ...]:
+    found = [
+        Assumption(
+            f"every set of that many entries was equally likely to be observed; {sampling}",
+            holds=None if sampling.compatible else False,
+        ),
+        Assumption(f"all values, observed or not, lie in [{limits[0]:g}, {limits[1]:g}]"),
+        Assumption("this range, the loss and delta were stated without looking at the values"),
+    ]
+    if candidates is not None:
+        how = "" if candidates == 1 else f" but among {candidates} candidates, which is paid for"
+        found.append(
+            Assumption(f"kernels, features and kind of centring were chosen without looking{how}")
+        )
+    if holdout is not None:
+        found.append(Assumption("the hold-out was drawn at random and had no part in any choice"))
+    return tuple(found)

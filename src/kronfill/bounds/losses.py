@@ -1,0 +1,261 @@
+"""Losses that know their range and their Lipschitz constant.
+
+A transductive bound needs both: every loss value in one interval of width B, and
+``|l(M, F) - l(M, F')| <= gamma |F - F'|``. The square loss has neither on the real line; clipping
+the predictions to the known range of the values, or truncating the loss, gives it both. Clipping is
+1-Lipschitz, so it costs nothing in the complexity of the class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.errors import DataError, ParameterError
+
+__all__ = ["Absolute", "Loss", "Square", "Truncated", "as_loss", "check_range"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A loss with its range B and its Lipschitz constant gamma.
+
+    ``loss(values, predictions)`` gives one number per entry; ``loss / 4`` and ``2 * loss`` are the
+    same loss on another scale.
+
+    Attributes
+    ----------
+    scale : float
+        Factor by which the loss is multiplied.
+    """
+
+    scale: float = field(default=1.0, kw_only=True)
+
+    @property
+    @abstractmethod
+    def bound(self) -> float:
+        """B: all values of the loss lie in [0, B]; infinite if there is no such B."""
+
+    @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """Gamma, as a function of the prediction; infinite if there is none."""
+
+    @abstractmethod
+    def _raw(self, values: Floats, predictions: Floats) -> Floats: ...
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def __call__(self, values: Any, predictions: Any) -> Floats:
+        """Loss of each entry."""
+        given = np.asarray(values, dtype=float), np.asarray(predictions, dtype=float)
+        return self.scale * self._raw(*given)
+
+    def mean(self, values: Any, predictions: Any) -> float:
+        """Mean loss."""
+        return float(np.mean(self(values, predictions)))
+
+    def __mul__(self, factor: float) -> Self:
+        if not isinstance(factor, Real) or not 0 < float(factor) < np.inf:
+            msg = f"a loss can be multiplied by a positive finite number only, got {factor!r}."
+            raise ParameterError(msg)
+        return replace(self, scale=self.scale * float(factor))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, factor: float) -> Self:
+        return self * (1.0 / factor)
+
+    def _scaled(self, text: str) -> str:
+        return text if self.scale == 1.0 else f"{text} (times {self.scale:g})"
+
+
+@dataclass(frozen=True)
+class _Clipped(Loss):
+    """A loss whose predictions may be clipped to the range of the values."""
+
+    clip: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.clip is not None:
+            object.__setattr__(self, "clip", check_range(self.clip, "clip"))
+
+    @property
+    def width(self) -> float:
+        """Width of the range, infinite without one."""
+        return np.inf if self.clip is None else self.clip[1] - self.clip[0]
+
+    def _prepared(self, values: Floats, predictions: Floats) -> Floats:
+        """Difference of values and clipped predictions."""
+        if self.clip is None:
+            return np.asarray(values - predictions)
+        low, high = self.clip
+        bad = np.flatnonzero(~((values >= low) & (values <= high)).ravel())
+        if len(bad):
+            msg = (
+                f"all values must lie in the stated range [{low:g}, {high:g}], got "
+                f"{values.ravel()[bad[0]]:g} at position {bad[0]} ({len(bad)} outside). State a "
+                "range that all values, observed or not, are known to obey."
+            )
+            raise DataError(msg)
+        return np.asarray(values - np.clip(predictions, low, high))
+
+    def _where(self) -> str:
+        if self.clip is None:
+            return ""
+        return f" with predictions clipped to [{self.clip[0]:g}, {self.clip[1]:g}]"
+
+
+@dataclass(frozen=True)
+class Square(_Clipped):
+    """The square loss (M - F)^2.
+
+    Parameters
+    ----------
+    clip : tuple of float, optional
+        Range (low, high) that all values are known to obey: predictions are clipped to it, and
+        with D = high - low the loss has range D^2 and Lipschitz constant 2 D. Without it the
+        loss has neither.
+
+    Examples
+    --------
+    >>> from kronfill.bounds import Square
+    >>> loss = Square(clip=(-1, 1)) / 4
+    >>> loss([1.0, 0.0], [3.0, 1.0]), loss.bound, loss.lipschitz
+    (array([0.  , 0.25]), 1.0, 1.0)
+    """
+
+    @property
+    def bound(self) -> float:
+        """See :class:`Loss`."""
+        return float(self.scale * self.width**2)
+
+    @property
+    def lipschitz(self) -> float:
+        """See :class:`Loss`."""
+        return float(self.scale * 2 * self.width)
+
+    def _raw(self, values: Floats, predictions: Floats) -> Floats:
+        return self._prepared(values, predictions) ** 2
+
+    def __str__(self) -> str:
+        return self._scaled(f"square loss{self._where()}")
+
+
+@dataclass(frozen=True)
+class Absolute(_Clipped):
+    """The absolute loss \\|M - F\\|: Lipschitz constant 1, range D if clipped.
+
+    Parameters
+    ----------
+    clip : tuple of float, optional
+        As for :class:`Square`.
+
+    Examples
+    --------
+    >>> from kronfill.bounds import Absolute
+    >>> Absolute(clip=(0, 5)).bound, Absolute().lipschitz
+    (5.0, 1.0)
+    """
+
+    @property
+    def bound(self) -> float:
+        """See :class:`Loss`."""
+        return float(self.scale * self.width)
+
+    @property
+    def lipschitz(self) -> float:
+        """See :class:`Loss`."""
+        return self.scale
+
+    def _raw(self, values: Floats, predictions: Floats) -> Floats:
+        return np.abs(self._prepared(values, predictions))
+
+    def __str__(self) -> str:
+        return self._scaled(f"absolute loss{self._where()}")
+
+
+@dataclass(frozen=True)
+class Truncated(Loss):
+    """A square or absolute loss cut off at a level: bounded whatever the values are.
+
+    Parameters
+    ----------
+    of : Square or Absolute
+        The loss to cut off.
+    level : float
+        Where. The range is ``level``; the Lipschitz constant is ``2 sqrt(level)`` for the square
+        loss and 1 for the absolute loss (or what clipping gives, where that is smaller).
+
+    Examples
+    --------
+    >>> from kronfill.bounds import Absolute, Square, Truncated
+    >>> loss = Truncated(Square(), 4.0)
+    >>> loss([0.0, 0.0], [1.0, 9.0]), loss.bound, loss.lipschitz
+    (array([1., 4.]), 4.0, 4.0)
+    >>> Truncated(Absolute(), 1.0).lipschitz
+    1.0
+    """
+
+    of: _Clipped
+    level: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, _Clipped):
+            msg = f"of must be Square(...) or Absolute(...), got {self.of!r}."
+            raise ParameterError(msg)
+        if not isinstance(self.level, Real) or not 0 < float(self.level) < np.inf:
+            msg = f"level must be a positive finite number, got {self.level!r}."
+            raise ParameterError(msg)
+
+    @property
+    def bound(self) -> float:
+        """See :class:`Loss`."""
+        return float(self.scale * min(self.level, self.of.bound))
+
+    @property
+    def lipschitz(self) -> float:
+        """See :class:`Loss`."""
+        if isinstance(self.of, Absolute):
+            return float(self.scale * self.of.lipschitz)
+        # d/dx s x^2 = 2 s x <= 2 sqrt(s level) where s x^2 <= level
+        steepest = 2.0 * np.sqrt(self.of.scale * self.level)
+        return float(self.scale * min(steepest, self.of.lipschitz))
+
+    def _raw(self, values: Floats, predictions: Floats) -> Floats:
+        return np.minimum(self.of(values, predictions), self.level)
+
+    def __str__(self) -> str:
+        return self._scaled(f"{self.of}, cut off at {self.level:g}")
+
+
+def as_loss(loss: Any) -> Loss:
+    """Return a loss; "square" and "absolute" are names of unclipped ones."""
+    if isinstance(loss, Loss):
+        return loss
+    if loss == "square":
+        return Square()
+    if loss == "absolute":
+        return Absolute()
+    msg = f'loss must be "square", "absolute" or a loss such as Square(clip=(low, high)), got {loss!r}.'
+    raise ParameterError(msg)
+
+
+def check_range(given: Any, name: str = "value_range") -> tuple[float, float]:
+    """Return a range (low, high) of finite numbers with low < high."""
+    try:
+        low, high = (float(value) for value in given)
+    except (TypeError, ValueError):
+        low, high = np.nan, np.nan
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        msg = f"{name} must be two finite numbers (low, high) with low < high, got {given!r}."
+        raise ParameterError(msg)
+    return low, high

@@ -1,0 +1,215 @@
+"""The ways to bound the loss of a fitted model on the entries that were not observed.
+
+Each route gives a :class:`~kronfill.bounds.Bound` on that loss which holds with probability at least
+1 - delta for the delta it is given; the certificate shares its delta among those it tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kronfill.bounds import fitted, holdout
+from kronfill.bounds.bound import Bound
+from kronfill.bounds.effects import EffectsClass, SumClass, effect_norms
+from kronfill.bounds.hypothesis import HypothesisClass
+from kronfill.bounds.losses import Loss, Square
+from kronfill.bounds.nuclear import NuclearBall, SpectralBall
+from kronfill.bounds.rkhs import LocalBall, RKHSBall
+from kronfill.bounds.sides import Side
+from kronfill.bounds.splits import Split
+from kronfill.bounds.strata import stratify
+from kronfill.bounds.transductive import generalization_bound, theorem_b
+from kronfill.data import Observations
+from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
+
+__all__ = ["Case", "Route", "class_routes", "holdout_route"]
+
+LOSS = "loss on the unobserved entries"
+Route = Callable[[float], Bound]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A fitted model, the entries, and the loss."""
+
+    estimator: Any
+    split: Split
+    value_range: tuple[float, float]
+    loss: Loss
+
+    @property
+    def train(self) -> Observations:
+        """The observations the model was fitted to."""
+        observations: Observations = self.estimator.observations_
+        return observations
+
+    @property
+    def amplitude(self) -> float:
+        """Half the width of the range: the natural size of a centred value."""
+        return 0.5 * (self.value_range[1] - self.value_range[0])
+
+    @property
+    def middle(self) -> float:
+        """Middle of the range."""
+        return 0.5 * (self.value_range[0] + self.value_range[1])
+
+    @cached_property
+    def train_loss(self) -> float:
+        """Mean loss on the training entries."""
+        return self.loss.mean(self.train.values, self.estimator.predict(self.train))
+
+    @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        """Factors of the class that the model is in."""
+        form = fitted.fitted_form(self.estimator)
+        if isinstance(self.estimator, RRMCEX):  # the leading eigenvectors are the class
+            return tuple(  # type: ignore[return-value]
+                Side.of_factor(basis.known(None)) for basis in (form.row_basis, form.col_basis)
+            )
+        return fitted.side_of(form.row_basis), fitted.side_of(form.col_basis)
+
+    @cached_property
+    def ball_norm(self) -> float:
+        """Norm of the model in the RKHS."""
+        return fitted.rkhs_norm(self.estimator)
+
+    @property
+    def unit(self) -> float:
+        """Norm of a function of the natural size: amplitude / sqrt(kbar)."""
+        row, col = self.sides
+        kbar = self.split.entries.total(row.diagonal, col.diagonal) / self.split.sizes.n
+        return self.amplitude / float(np.sqrt(kbar)) if kbar > 0 else 1.0
+
+    def effects(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Norms of the effects of the model that are there, and the bases of their grids."""
+        norms = effect_norms(self.estimator, self.middle)
+        kinds = {None: (), "mean": ("mean",), "rows": ("mean", "rows"), "cols": ("mean", "cols")}
+        names = kinds.get(self.estimator.center, ("mean", "rows", "cols"))
+        n, l = self.split.shape
+        sizes = {"mean": 1.0, "rows": float(np.sqrt(n)), "cols": float(np.sqrt(l))}
+        bases = {name: self.amplitude * sizes[name] for name in names}
+        return {name: norms[name] for name in names}, bases
+
+
+def class_routes(case: Case) -> dict[str, Route]:
+    """The routes through a hypothesis class that are open for this model and loss."""
+    nuclear = isinstance(case.estimator, MC | KMC | IMC)
+    ball = isinstance(case.estimator, KKMCEX | RRMCEX | KMC | IMC)
+    routes: dict[str, Route] = {}
+    if np.isfinite(case.loss.bound) and np.isfinite(case.loss.lipschitz):
+        if ball:
+            routes["norm"] = lambda delta: _norm_route(case, delta)
+            routes["norm and fitted size"] = lambda delta: _local_route(case, delta)
+        if nuclear:
+            routes["nuclear norm"] = lambda delta: _nuclear_route(case, delta)
+    if ball and isinstance(case.loss, Square) and case.estimator.center is None:
+        routes["square loss"] = lambda delta: _square_route(case, delta)
+    return routes
+
+
+def _norm_route(case: Case, delta: float) -> Bound:
+    def build(radii: Any) -> HypothesisClass:
+        return RKHSBall.of_sides(*case.sides, radii["b"])
+
+    return _stratified(case, delta, {"b": case.ball_norm}, {"b": case.unit}, build, "norm")
+
+
+def _local_route(case: Case, delta: float) -> Bound:
+    size = float(np.sqrt(fitted.mean_square(case.estimator)))
+
+    def build(radii: Any) -> HypothesisClass:
+        return LocalBall(RKHSBall.of_sides(*case.sides, radii["b"]), radii["size"] ** 2)
+
+    norms = {"b": case.ball_norm, "size": size}
+    bases = {"b": case.unit, "size": case.amplitude}
+    return _stratified(case, delta, norms, bases, build, "norm and fitted size")
+
+
+def _nuclear_route(case: Case, delta: float) -> Bound:
+    if isinstance(case.estimator, MC):
+        n, l = case.split.shape
+        norm, base = fitted.value_nuclear_norm(case.estimator), float(np.sqrt(n * l))
+
+        def build(radii: Any) -> HypothesisClass:
+            return NuclearBall(case.split.shape, radii["t"])
+
+        bases = {"t": case.amplitude * base}
+    else:
+        norm, bases = fitted.nuclear_norm(case.estimator), {"t": case.unit}
+
+        def build(radii: Any) -> HypothesisClass:
+            return SpectralBall.of_sides(*case.sides, radii["t"])
+
+    return _stratified(case, delta, {"t": norm}, bases, build, "nuclear norm")
+
+
+def _stratified(
+    case: Case,
+    delta: float,
+    norms: dict[str, float],
+    bases: dict[str, float],
+    build: Callable[[Any], HypothesisClass],
+    name: str,
+) -> Bound:
+    """Theorem A or A2 for the class whose radii are those of the fit, rounded up to a grid."""
+    effects, effect_bases = case.effects()
+    strata = stratify({**norms, **effects}, {**bases, **effect_bases})
+    main = build(strata.radii)
+    parts: tuple[HypothesisClass, ...] = (main,)
+    if effects:
+        radii = {key: strata.radii[key] for key in effects}
+        parts += (EffectsClass(case.split.shape, **radii),)
+    whole = SumClass(parts) if effects else main
+    bound = generalization_bound(whole, case.split, case.loss, delta * strata.share)
+    law = "sub" if bound.name == "Theorem A" else "eyp"
+    terms = {"training loss": case.train_loss}
+    for part, label in zip(
+        parts, ("complexity of the class", "complexity of effects"), strict=False
+    ):
+        terms[label] = case.loss.lipschitz * part.complexity(case.split, law).value
+    if "random sample size" in bound.terms:
+        terms["random sample size"] = bound.terms["random sample size"]
+    plain = case.loss.bound * case.split.sizes.deviation(delta)
+    terms["confidence"] = plain
+    terms["radii read off the fit"] = bound.terms["confidence"] - plain
+    return Bound.of(f"{bound.name} ({name})", LOSS, terms)
+
+
+def _square_route(case: Case, delta: float) -> Bound:
+    """Theorem B: the clipped loss is at most the square loss, for which b needs no grid."""
+    limit = max(abs(value) for value in case.value_range)
+    ball = RKHSBall.of_sides(*case.sides, case.ball_norm)
+    bound = theorem_b(ball, case.split, limit, delta)
+    raw = Square() * case.loss.scale
+    names = {"complexity": "complexity of the class"}
+    terms = {"training loss": raw.mean(case.train.values, case.estimator.predict(case.train))}
+    for key, value in bound.terms.items():
+        terms[names.get(key, key)] = case.loss.scale * value
+    return Bound.of("Theorem B", LOSS, terms)
+
+
+def holdout_route(case: Case, held: Observations) -> Route:
+    """The mean loss on held-out entries plus a bound for sampling without replacement."""
+    losses = case.loss(held.values, case.estimator.predict(held))
+    population = case.split.sizes.u + held.m
+
+    def route(delta: float) -> Bound:
+        third = delta / 3.0
+        uppers = {
+            "Serfling": holdout.serfling(losses, population, case.loss.bound, third),
+            "Hoeffding": holdout.kl_hoeffding(losses, case.loss.bound, third),
+            "empirical Bernstein": holdout.empirical_bernstein(losses, case.loss.bound, third),
+        }
+        name = min(uppers, key=lambda key: uppers[key])
+        value = holdout.rest_mean(uppers[name], losses, population)
+        mean = float(np.mean(losses))
+        return Bound.of(
+            f"hold-out ({name})", LOSS, {"hold-out loss": mean, "confidence": value - mean}
+        )
+
+    return route

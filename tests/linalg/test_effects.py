@@ -1,0 +1,64 @@
+"""Additive effects: least squares by brute force, and the smallest of the equivalent ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from kronfill.errors import ParameterError
+from kronfill.linalg import effects
+from kronfill.linalg.effects import EffectsDesign
+
+from .oracle import smallest
+
+
+def brute(design, values):
+    z = design.matrix().toarray()
+    w = np.ones(len(values)) if design.weights is None else design.weights
+    root = np.sqrt(w)[:, None]
+    beta = np.linalg.lstsq(root * z, root[:, 0] * values, rcond=1e-12)[0]
+    return smallest(design, z @ beta)
+
+
+@pytest.mark.parametrize("iterative", [False, True])
+@settings(max_examples=30, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 8), st.integers(1, 8)),
+    share=st.floats(0.05, 1),
+    kind=st.sampled_from(effects.CENTERS),
+    weighted=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_fit_equals_brute_force(iterative, shape, share, kind, weighted, seed):
+    """Few entries make unconnected masks and cold rows, where effects are far from unique."""
+    rng = np.random.default_rng(seed)
+    m = max(1, round(share * shape[0] * shape[1]))
+    rows, cols = np.divmod(rng.choice(shape[0] * shape[1], size=m, replace=False), shape[1])
+    weights = rng.uniform(0.5, 2, m) if weighted else None
+    values = rng.standard_normal(m) + 3
+    limit = effects.DENSE_LIMIT
+    effects.DENSE_LIMIT = 0 if iterative else limit
+    try:
+        design = EffectsDesign(rows, cols, shape, kind, weights)
+        got = design.fit(values)
+    finally:
+        effects.DENSE_LIMIT = limit
+    expected = brute(design, values)
+    assert got.mean == pytest.approx(expected.mean, abs=1e-7)
+    assert_allclose(got.row, expected.row, atol=1e-7)
+    assert_allclose(got.col, expected.col, atol=1e-7)
+    assert_allclose(design.remove(values), values - got.at(rows, cols), atol=1e-12)
+
+
+def test_cold_rows_are_at_the_mean_of_the_others():
+    design = EffectsDesign(np.array([0, 0, 2]), np.array([0, 1, 1]), (3, 2), "rows")
+    got = design.fit(np.array([1.0, 3.0, 6.0]))
+    assert_allclose(got.mean + got.row, [2.0, 4.0, 6.0])
+
+
+def test_unknown_kind():
+    with pytest.raises(ParameterError, match="center must be None or one of"):
+        EffectsDesign(np.array([0]), np.array([0]), (1, 1), "row")
