@@ -101,8 +101,10 @@ def complete(
         msg = f"method must be one of {METHODS}, got {method!r}."
         raise ParameterError(msg)
     observations = _observations(table)
-    row = _axis(rows, observations.row_labels, observations.shape[0], "row")
-    col = _axis(cols, observations.col_labels, observations.shape[1], "column")
+    # RRMCEX cuts kernels to their leading eigenvectors, where an identity part has no place.
+    identity = 0.0 if method == "rrmcex" else IDENTITY
+    row = _axis(rows, observations.row_labels, observations.shape[0], "row", identity)
+    col = _axis(cols, observations.col_labels, observations.shape[1], "column", identity)
     observations = _extended(observations, row, col)
     model = _estimator(method, row, col, {"mu": mu, "center": center}, rank, random_state)
     if method in ("kkmcex", "rrmcex") and rows is None and cols is None:
@@ -277,7 +279,7 @@ def _observations(table: Any) -> Observations:
     )  # fmt: skip
 
 
-def _axis(side: Any, labels: Any, size: int, name: str) -> Axis:
+def _axis(side: Any, labels: Any, size: int, name: str, identity: float = IDENTITY) -> Axis:
     """Match the side information of one axis with the labels of the table."""
     if side is None:
         return Axis(labels, None, None, "nothing known")
@@ -286,12 +288,12 @@ def _axis(side: Any, labels: Any, size: int, name: str) -> Axis:
     if hasattr(side, "adjacency") and hasattr(side, "nodes"):
         kernel = kernels.diffusion(side)
         told = f"graph of {kernel.n} nodes"
-        return _with_effects(_matched(kernel, labels, size, name, told, features=None))
+        return _with_parts(_matched(kernel, labels, size, name, told, features=None), identity)
     if hasattr(side, "columns") and hasattr(side, "index"):
         if len(side.index) == len(side.columns) and set(side.index) == set(side.columns):
             kernel = kernels.precomputed(side)
             return _matched(kernel, labels, size, name, "similarity matrix", features=None)
-        return _with_effects(_featured(side, labels, size, name))
+        return _with_parts(_featured(side, labels, size, name), identity)
     kernel = kernels.as_kernel(side, f"{name}s")
     return _matched(kernel, labels, size, name, "similarity matrix", features=None)
 
@@ -332,11 +334,13 @@ def _order(known: Labels, labels: Any, name: str) -> tuple[NDArray[np.intp], tup
     return known.index(merged), merged
 
 
-def _with_effects(axis: Axis) -> Axis:
+def _with_parts(axis: Axis, identity: float) -> Axis:
     kernel = axis.kernel
     if kernel is None:
         return axis
-    parts = kernel + kernels.constant(kernel.n) + IDENTITY * kernels.identity(kernel.n)
+    parts = kernel + kernels.constant(kernel.n)
+    if identity > 0:
+        parts = parts + identity * kernels.identity(kernel.n)
     return Axis(axis.labels, parts, axis.features, axis.told)
 
 

@@ -10,6 +10,14 @@ import numpy as np
 import pytest
 
 import kronfill as kf
+from kronfill.linalg.operator import one_blas_thread
+
+
+@pytest.fixture(autouse=True)
+def _one_blas_thread():
+    """Problems are small: threads of BLAS would only wait for each other."""
+    with one_blas_thread():
+        yield
 
 
 def random_psd(rng, n, rank):

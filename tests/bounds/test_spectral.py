@@ -13,10 +13,7 @@ from kronfill.bounds.spectral import Counts
 def norms(mask, draws, seed):
     rng = np.random.default_rng(seed)
     return np.array(
-        [
-            np.linalg.norm(mask * (2.0 * rng.integers(0, 2, mask.shape) - 1), 2)
-            for _ in range(draws)
-        ]
+        [np.linalg.norm(mask * (2.0 * rng.integers(0, 2, mask.shape) - 1), 2) for _ in range(draws)]
     )
 
 

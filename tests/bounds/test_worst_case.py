@@ -1,4 +1,4 @@
-"""Worst case in the class: for a linear loss the supremum over the ball is known for every split."""
+"""Worst case in the class: for a linear loss the supremum over the ball is known."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_theorem_b_holds_for_the_worst_function_of_every_norm():
         top = np.linalg.eigvalsh(quad)[-1]
         assert_allclose(bound.terms["curvature"], 1e4 * max(top, 0), rtol=1e-6)
     assert np.mean(ratios[100.0]) > 0.8  # the curvature term is exact
-    assert np.mean(ratios[0.3]) > 0.1
+    assert np.mean(ratios[5.0]) > 0.2
 
 
 def largest_on_sphere(quad, lin, b):

@@ -246,7 +246,10 @@ def test_odd_shapes(name, shape, m):
     row, col = rng.standard_normal((shape[0], 3)), rng.standard_normal((shape[1], 2))
     pairs = np.argwhere(np.ones(shape))[:m]
     y = rng.standard_normal(len(pairs))
-    est = make(row, col)[name].fit(pairs, y)
+    est = make(row, col)[name]
+    if name == "rowwise":  # it crawls where the kernel is nearly singular
+        est.set_params(solver=kf.RowWise(sweeps=9000, tol=1e-5))
+    est.fit(pairs, y)
     assert np.isfinite(est.predict_matrix()).all()
     assert est.predict_matrix().shape == shape
     loss = np.sum((y - est.predict(pairs)) ** 2)

@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kronfill.linalg.als import ridge_rows, row_grams
-from kronfill.linalg.operator import Grouped, SampledKronecker, one_blas_thread, pair_products
+from kronfill.linalg.als import ridge_rows
+from kronfill.linalg.operator import (
+    Grouped,
+    SampledKronecker,
+    one_blas_thread,
+    pair_products,
+    row_grams,
+)
 
 
 def build(n, l, a, b, m, seed, weighted=False):
@@ -99,12 +105,26 @@ def test_ridge_rows_against_normal_equations(weighted, dtype):
 
 def test_row_grams_with_empty_rows():
     rows, cols = np.array([0, 0, 3]), np.array([1, 0, 1])
-    q, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([5.0, 6.0, 7.0])
-    grouped = Grouped.by(rows, cols, 4)
-    grams = row_grams(q, y[grouped.order], grouped, 0, 4)
+    q = np.array([[1.0, 2.0], [3.0, 4.0]])
+    grouped = Grouped.by(rows, cols, 4, np.array([1.0, 2.0, 3.0]))
+    grams = row_grams(q, grouped.indptr, grouped.inner, grouped.weights)
     for i in range(4):
-        v = np.column_stack([q[cols[rows == i]], y[rows == i]])
-        assert_allclose(grams[i], v.T @ v)
+        v = q[cols[rows == i]]
+        weights = np.array([1.0, 2.0, 3.0])[rows == i]
+        assert_allclose(grams[i], v.T @ (weights[:, None] * v))
+
+
+def test_with_and_without_grams(monkeypatch):
+    """Many observations per item switch to Gram matrices; the product is the same."""
+    p, q, rows, cols, weights = build(20, 300, 6, 5, 4000, 1, weighted=True)
+    grouped = Grouped.by(rows, cols, 20, weights)
+    x = np.random.default_rng(0).standard_normal((6, 5))
+    with_grams = SampledKronecker(p, q, grouped)
+    monkeypatch.setattr("kronfill.linalg.operator.GRAM_RANK", 0)
+    without = SampledKronecker(p, q, grouped)
+    assert with_grams._grams is not None
+    assert without._grams is None
+    assert_allclose(with_grams.normal(x), without.normal(x), rtol=1e-12)
 
 
 def test_pair_products():

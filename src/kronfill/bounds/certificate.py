@@ -34,9 +34,9 @@ CHOICES = (
 )
 """Parameters that decide the class; those chosen by the values have to be counted."""
 TUNED = (
-    "the kernels were chosen by looking at the values, from no declared finite list: the class is then "
-    "not fixed in advance and no bound through it holds. Declare how many candidates there were "
-    "(kernels=number), or give a hold-out"
+    "the kernels were chosen by looking at the values, from no declared finite list: the class is "
+    "then not fixed in advance and no bound through it holds. Declare how many candidates there "
+    "were (kernels=number), or give a hold-out"
 )
 
 
@@ -128,10 +128,10 @@ class Certificate:
         if self.reason:
             return f"No certificate: {self.reason}."
         text = (
-            f"With probability at least {1 - self.delta:.4g} over the choice of the observed entries, "
-            f"the mean {self.loss} over the {self.sizes.u:,} unobserved entries is at most "
-            f"{self.value:.4g}; it is {self.train_loss:.4g} on the {self.sizes.m:,} entries the model "
-            f"was fitted to ({self.name})."
+            f"With probability at least {1 - self.delta:.4g} over the choice of the observed "
+            f"entries, the mean {self.loss} over the {self.sizes.u:,} unobserved entries is at "
+            f"most {self.value:.4g}; it is {self.train_loss:.4g} on the {self.sizes.m:,} entries the "
+            f"model was fitted to ({self.name})."
         )
         if self.vacuous:
             text += f" This is vacuous: no model can have a loss above {self.loss.bound:.4g}."
@@ -215,8 +215,8 @@ def certificate(
     -----
     Norms read off the fit are paid for by stratification, additive effects count as part of the
     class, and delta is shared among the bounds tried: Theorems A and A2 for the norm of the model,
-    for its norm and fitted size, for its nuclear norm, Theorem B for the square loss, and bounds for
-    sampling without replacement if there is a hold-out.
+    for its norm and fitted size, for its nuclear norm, Theorem B for the square loss, and bounds
+    for sampling without replacement if there is a hold-out.
 
     Examples
     --------
@@ -257,9 +257,8 @@ def _routes(case: Case, holdout: Observations | None, candidates: int | None) ->
     """All routes that are open; those through a class share their delta among the candidates."""
     routes: dict[str, Route] = {}
     if candidates is not None:
-        count = candidates
         for name, route in class_routes(case).items():
-            routes[name] = lambda delta, route=route: route(delta / count)
+            routes[name] = _shared(route, candidates)
     if holdout is not None:
         _check_values(holdout, case.value_range, "hold-out")
         if not np.isfinite(case.loss.bound):
@@ -267,6 +266,10 @@ def _routes(case: Case, holdout: Observations | None, candidates: int | None) ->
             raise ParameterError(msg)
         routes["hold-out"] = holdout_route(case, holdout)
     return routes
+
+
+def _shared(route: Route, count: int) -> Route:
+    return lambda delta: route(delta / count)
 
 
 def _declared(estimator: Any, kernels: Any) -> tuple[Any, int | None]:
@@ -277,7 +280,7 @@ def _declared(estimator: Any, kernels: Any) -> tuple[Any, int | None]:
         return model, None
     if isinstance(kernels, str) and kernels == "fixed":
         return model, count
-    if isinstance(kernels, Integral) and not isinstance(kernels, bool) and kernels >= 1:
+    if isinstance(kernels, Integral) and not isinstance(kernels, bool) and int(kernels) >= 1:
         return model, max(count, int(kernels))
     msg = (
         'kernels must be "fixed", the number of candidates they were chosen from, or "tuned", got '

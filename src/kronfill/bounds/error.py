@@ -41,13 +41,13 @@ def generalization_error(
     >>> kf.bounds.generalization_error(np.ones((2, 2)), train, test)
     1.0
     """
-    loss = as_loss(loss)
+    chosen = as_loss(loss)
     for name, part in (("train", train), ("test", test)):
         if not isinstance(part, Observations):
             msg = f"{name} must be an Observations, got {type(part).__name__}."
             raise DataError(msg)
     predicted = _predictions(model, train, test)
-    return loss.mean(test.values, predicted[1]) - loss.mean(train.values, predicted[0])
+    return chosen.mean(test.values, predicted[1]) - chosen.mean(train.values, predicted[0])
 
 
 def _predictions(model: Any, train: Observations, test: Observations) -> tuple[Any, Any]:

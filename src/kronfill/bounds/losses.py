@@ -152,7 +152,7 @@ class Square(_Clipped):
 
 @dataclass(frozen=True)
 class Absolute(_Clipped):
-    """The absolute loss \\|M - F\\|: Lipschitz constant 1, range D if clipped.
+    """The absolute loss abs(M - F): Lipschitz constant 1, range D if clipped.
 
     Parameters
     ----------
@@ -245,7 +245,10 @@ def as_loss(loss: Any) -> Loss:
         return Square()
     if loss == "absolute":
         return Absolute()
-    msg = f'loss must be "square", "absolute" or a loss such as Square(clip=(low, high)), got {loss!r}.'
+    msg = (
+        'loss must be "square", "absolute" or a loss such as Square(clip=(low, high)), got '
+        f"{loss!r}."
+    )
     raise ParameterError(msg)
 
 

@@ -1,8 +1,8 @@
 """The classes of MC, KMC and IMC: nuclear-norm balls F = Phi_w X Phi_h^T, ||X||_* <= tau.
 
-||A_w A_h^T||_* <= ||A_w||_F ||A_h||_F, with equality for a rank-one X = c u v^T; so the class of KMC is
-this ball with tau = t_B / 2 and that of IMC with tau = sqrt(t_w t_h), whatever the number of latent
-factors. The dual norm gives sup <Sigma, F> = tau ||Phi_w^T Sigma Phi_h||_2.
+||A_w A_h^T||_* <= ||A_w||_F ||A_h||_F, with equality for a rank-one X = c u v^T; so the class of
+KMC is this ball with tau = t_B / 2 and that of IMC with tau = sqrt(t_w t_h), whatever the number of
+latent factors. The dual norm gives sup <Sigma, F> = tau ||Phi_w^T Sigma Phi_h||_2.
 """
 
 from __future__ import annotations

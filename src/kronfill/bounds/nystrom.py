@@ -3,8 +3,8 @@
 Over a whole grid the sum over S_n factorises. With factors of the kernels in their eigenbases,
 Psi[a] = phi_w(i_a) (x) phi_h(j_a), the trace is the sum of lambda_w lambda_h (Psi^T Kbar^(+1/2))^2:
 m^2 d_w d_h work. Where the factors are too wide for that, S K_f K_f S^T is gathered from the
-squared kernels, (K_w^2)[I, I] o (K_h^2)[J, J]: m^3 work, but rounding errors of K_f^2 are divided by
-the small eigenvalues of Kbar, so the first way is preferred. Columns of listed entries are streamed.
+squared kernels, (K_w^2)[I, I] o (K_h^2)[J, J]: m^3 work, but rounding errors of K_f^2 are divided
+by the small eigenvalues of Kbar, so the first way is preferred. Listed entries are streamed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sign patterns Sigma as N x L matrices, sparse or streamed: never a dense N x L array of numbers."""
+"""Sign patterns Sigma as N x L matrices, sparse or streamed: never a dense array of that size."""
 
 from __future__ import annotations
 

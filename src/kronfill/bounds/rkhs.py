@@ -29,7 +29,7 @@ CHUNK = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class RKHSBall(HypothesisClass):
-    """Matrices of norm at most b in the space of K_h (x) K_w: the class of KKMCEX that a bound may use.
+    """Matrices of norm at most b in the space of K_h (x) K_w: the class of KKMCEX to use.
 
     Unlike the class printed in the paper it does not depend on which entries are observed.
 
@@ -182,7 +182,7 @@ class LocalBall(HypothesisClass):
 
     @cached_property
     def _trace(self) -> float:
-        """Min over theta of the sum over j of 1 / (theta / (b^2 lambda_j) + (1 - theta) / (n r))."""
+        """Min over theta of the sum of 1 / (theta / (b^2 lambda_j) + (1 - theta) / (n r))."""
         lam_w, lam_h = self.ball.row.eigenvalues, self.ball.col.eigenvalues
         step = max(1, CHUNK // len(lam_h))
         parts = [slice(start, start + step) for start in range(0, len(lam_w), step)]

@@ -1,7 +1,7 @@
 """The ways to bound the loss of a fitted model on the entries that were not observed.
 
-Each route gives a :class:`~kronfill.bounds.Bound` on that loss which holds with probability at least
-1 - delta for the delta it is given; the certificate shares its delta among those it tries.
+Each route gives a :class:`~kronfill.bounds.Bound` on that loss which holds with probability at
+least 1 - delta for the delta it is given; the certificate shares its delta among those it tries.
 """
 
 from __future__ import annotations

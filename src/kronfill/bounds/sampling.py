@@ -1,4 +1,4 @@
-"""Is the observed mask compatible with uniform sampling? Otherwise no transductive bound applies."""
+"""Is the observed mask compatible with uniform sampling? Otherwise no bound applies."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def sampling_test(observed: Any, *, shape: Any = None, alpha: float = 0.001) -> 
     -----
     The statistic is the sum of squared deviations of the counts. For m entries drawn without
     replacement its mean and variance are known exactly (pairs, triples and quadruples of entries in
-    a row); a scaled chi-square with these two moments gives both tails. A mask that passes may still
-    be non-uniform in ways that counts do not show, such as missing values that depend on the value.
+    a row); a scaled chi-square with these two moments gives both tails. A mask that passes may
+    still be non-uniform in ways that counts do not show: missing values that depend on the value.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _moments(items: int, width: int, m: float) -> tuple[float, float]:
 
 
 def _falling(x: float, k: int) -> float:
-    """x (x - 1) ... (x - k + 1)."""
+    """Falling factorial x (x - 1) ... (x - k + 1)."""
     return float(np.prod([max(x - i, 0.0) for i in range(k)]))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from kronfill.kernels import as_kernel
@@ -36,7 +37,7 @@ class Side:
     def of_features(cls, features: Any) -> Side:
         """Take features as they are."""
         values = FeatureTable.from_data(features).values
-        return cls.of_factor(values.toarray() if hasattr(values, "toarray") else values)
+        return cls.of_factor(values.toarray() if sp.issparse(values) else values)
 
     @classmethod
     def of_factor(cls, phi: Floats) -> Side:
@@ -59,7 +60,7 @@ class Side:
         """Nonzero eigenvalues of K, largest first."""
         small = self.gram if self.phi.shape[1] <= self.n else self.phi @ self.phi.T
         found = scipy.linalg.eigvalsh(small, check_finite=False)[::-1]
-        return np.maximum(found, 0.0)
+        return np.asarray(np.maximum(found, 0.0))
 
     @property
     def top(self) -> float:

@@ -58,7 +58,8 @@ class SignLaw(ABC):
         """Rows, columns and signs of the nonzero signs."""
         count = self.count(rng, sizes)
         rows, cols = entries.draw(rng, count)
-        return rows, cols, 2.0 * rng.integers(0, 2, size=count) - 1.0
+        signs: Floats = np.where(rng.random(count) < 0.5, -1.0, 1.0)
+        return rows, cols, signs
 
     def __repr__(self) -> str:
         return f"SignLaw({self.name!r})"

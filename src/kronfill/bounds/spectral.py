@@ -105,7 +105,7 @@ def walks(counts: Counts, keep: float) -> float:
 
 
 def kept_maximum(largest: float, keep: float, log_dim: float, unit: float = 1.0) -> float:
-    """E of the largest kept total: min(v, min over theta of ((e^theta - 1) s v + unit ln d) / theta).
+    """E of the largest kept total: min(v, min_theta ((e^theta - 1) s v + unit ln d) / theta).
 
     (Matrix) Chernoff bound for the maximum of d sums of kept terms, each term at most ``unit``;
     sampling without replacement obeys the same bound [Gross and Nesme 2010].

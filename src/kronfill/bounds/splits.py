@@ -45,8 +45,8 @@ class Sizes:
         for name, value in (("m", self.m), ("u", self.u)):
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 msg = (
-                    f"{name} must be a positive integer, got {value!r}: a generalization error needs "
-                    "training and test entries."
+                    f"{name} must be a positive integer, got {value!r}: a generalization error "
+                    "needs training and test entries."
                 )
                 raise ParameterError(msg)
 
@@ -164,13 +164,13 @@ class Grid(EntrySet):
         """See :class:`EntrySet`."""
         rows, cols = np.divmod(self.without, self.shape[1])
         left = np.bincount(rows, weights=weights[cols], minlength=self.shape[0])
-        return float(weights.sum()) - left
+        return np.asarray(float(weights.sum()) - left, dtype=float)
 
     def col_sums(self, weights: Floats) -> Floats:
         """See :class:`EntrySet`."""
         rows, cols = np.divmod(self.without, self.shape[1])
         left = np.bincount(cols, weights=weights[rows], minlength=self.shape[1])
-        return float(weights.sum()) - left
+        return np.asarray(float(weights.sum()) - left, dtype=float)
 
     def at(self, positions: Index) -> tuple[Index, Index]:
         """See :class:`EntrySet`."""
@@ -195,11 +195,13 @@ class Listed(EntrySet):
 
     def row_sums(self, weights: Floats) -> Floats:
         """See :class:`EntrySet`."""
-        return np.bincount(self.rows, weights=weights[self.cols], minlength=self.shape[0])
+        sums = np.bincount(self.rows, weights=weights[self.cols], minlength=self.shape[0])
+        return sums.astype(float, copy=False)
 
     def col_sums(self, weights: Floats) -> Floats:
         """See :class:`EntrySet`."""
-        return np.bincount(self.cols, weights=weights[self.rows], minlength=self.shape[1])
+        sums = np.bincount(self.cols, weights=weights[self.rows], minlength=self.shape[1])
+        return sums.astype(float, copy=False)
 
     def at(self, positions: Index) -> tuple[Index, Index]:
         """See :class:`EntrySet`."""
@@ -318,7 +320,7 @@ def _check_distinct(codes: Index, shape: tuple[int, int], names: str) -> None:
     values, counts = np.unique(codes, return_counts=True)
     if len(values) < len(codes):
         i, j = divmod(int(values[counts > 1][0]), shape[1])
-        msg = f"{names} must not share an entry and must not repeat one; entry ({i}, {j}) comes twice."
+        msg = f"{names} must not share or repeat an entry; entry ({i}, {j}) comes twice."
         raise DuplicateEntryError(msg)
 
 

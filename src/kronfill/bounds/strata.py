@@ -1,9 +1,10 @@
 """Classes whose radii are read off a fitted model: the price of looking.
 
 A theorem holds for one class fixed in advance, while the norms of a fitted model depend on the
-split. So every radius gets a grid base * ratio^j, fixed in advance, and the theorem is used for all
-its members at once: member j fails with probability (2/3) / ((\\|j\\| + 1) (\\|j\\| + 2)) of delta, and
-these sum to delta. The model then lies in a class whose radii are those of the fit, rounded up.
+split. So every radius gets a grid base * ratio^j, fixed in advance, and the theorem is used for
+all its members at once: with J = abs(j), member j may fail with a share (2/3) / ((J + 1) (J + 2))
+of delta, and these shares sum to 1. The model then lies in a class whose radii are those of the
+fit, rounded up.
 """
 
 from __future__ import annotations

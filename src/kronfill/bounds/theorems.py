@@ -1,8 +1,8 @@
 """Theorems 1 to 4 of the paper as printed, each with what is wrong with it and the correction.
 
 "The paper" is P. Gimenez-Febrer, A. Pages-Zamora, G. B. Giannakis, "Generalization error bounds for
-kernel matrix completion and extrapolation", arXiv:1906.08770. The universal constant G, for which it
-gives no value, is sqrt(pi / 2) here: a proved one.
+kernel matrix completion and extrapolation", arXiv:1906.08770. The universal constant G, for which
+it gives no value, is sqrt(pi / 2) here: a proved one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def theorem_1(
 ) -> Bound:
     r"""Implements Theorem 1 of the paper as printed, with the contraction that follows it.
 
-    .. math:: L_u - L_m \le \tfrac{1}{\gamma} R_n(F) + 5.05\, q \sqrt{\min(m, u)} + \sqrt{2 q \ln(1/\delta)}
+    .. math::
+        L_u - L_m \le \tfrac{1}{\gamma} R_n(F) + 5.05\, q \sqrt{\min(m, u)}
+        + \sqrt{2 q \ln(1/\delta)}
 
     Parameters
     ----------
@@ -72,8 +74,7 @@ def theorem_1(
         "the contraction is R(l o F) <= gamma R(F), not R(F) / gamma",
         "the loss must have a range B, which multiplies the last two terms",
         "the last term is B sqrt((S/2) q ln(1/delta)), S > 1",
-        "signs of +-1 with probability 1/2 are valid but not those of the cited theorem: their "
-        "complexity grows without limit when u >> m",
+        "signs of +-1 with probability 1/2 are valid, but loose without limit when u >> m",
     )
     short = loss.bound > 1.0 or gamma > 1.0
     assumptions = (
@@ -133,9 +134,8 @@ def theorem_2(hypothesis: KMCBall, split: Split) -> Bound:
     """
     _check(hypothesis, KMCBall, split)
     errata = (
-        "the proof gives half of it: the nuclear norm is at most (||W||^2 + ||H||^2) / 2, with equality "
-        "for balanced factors only",
-        "lambda_max stands for the larger of the two; sqrt(lambda_max(K_w) lambda_max(K_h)) is enough",
+        "the proof gives half of it, and its first equality is an inequality",
+        "lambda_max is the larger of two; sqrt(lambda_max(K_w) lambda_max(K_h)) is enough",
         "that it grows with N and L is an artefact: F_K = F_I, so Theorem 3 holds for KMC",
     )
     terms = {"complexity": hypothesis.paper_form(split)}
@@ -222,10 +222,8 @@ def theorem_4(hypothesis: TrainingSpan, split: Split) -> Bound:
         assumptions=(Assumption("the radius b is fixed before the split"),),
     )  # fmt: skip
     errata = (
-        "the class is spanned by kernel sections at the training entries: it depends on the split, and "
-        "Theorem 1 does not apply to it",
-        "n counts test entries too: with all other entries of the matrix as test set the bound grows as "
-        "sqrt(N L) / m for a fixed m, it is not free of the matrix size",
+        "the class is spanned by sections at the training entries: Theorem 1 does not apply to it",
+        "n counts test entries too: with all other entries as test set it grows as sqrt(N L) / m",
         "b read off a fitted model is random; it has to be fixed in advance or stratified over",
     )
     return Bound.of(
@@ -239,7 +237,9 @@ def _complexity(
 ) -> tuple[Sizes, float, bool | None]:
     if isinstance(hypothesis, HypothesisClass):
         whole = as_split(split)
-        return whole.sizes, hypothesis.paper_form(whole), hypothesis.fixed_before_split and None
+        hypothesis._check(whole)
+        fixed = None if hypothesis.fixed_before_split else False
+        return whole.sizes, hypothesis.paper_form(whole), fixed
     sizes = split if isinstance(split, Sizes) else as_split(split).sizes
     return sizes, check_radius(hypothesis, "the complexity R_n"), None
 

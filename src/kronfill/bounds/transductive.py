@@ -241,9 +241,9 @@ def _check(hypothesis: HypothesisClass, split: Split, loss: Loss, delta: float) 
         raise ParameterError(msg)
     if not np.isfinite(as_loss(loss).bound) or not np.isfinite(loss.lipschitz):
         msg = (
-            f"the {loss} has no finite range or Lipschitz constant, which the theorem needs. Clip the "
-            "predictions, Square(clip=(low, high)), cut the loss off, Truncated(Square(), level), or "
-            "use theorem_b, which needs neither."
+            f"the {loss} has no finite range or Lipschitz constant, which the theorem needs. Clip "
+            "the predictions, Square(clip=(low, high)), cut the loss off, Truncated(Square(), "
+            "level), or use theorem_b, which needs neither."
         )
         raise ParameterError(msg)
     return split.sizes

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kronfill.linalg.operator import FAST, Grouped, one_blas_thread
 
-__all__ = ["ridge_rows", "row_grams"]
+__all__ = ["ridge_rows"]
 
 Floats = NDArray[np.float64]
 CHUNK = 256
@@ -100,20 +100,6 @@ def _ridge_rows(h, indptr, inner, weights, values, mu, queue, out):  # type: ign
         _ridge_block(h, indptr, inner, weights, values, mu, queue, block, blocks, out)
 
 
-@numba.njit(cache=True, fastmath=FAST)
-def _row_gram(q, indptr, inner, weights, values, row, out):  # type: ignore[no-untyped-def]
-    buffer = np.empty((CHUNK, q.shape[1] + 1))
-    part = np.empty(out.shape)
-    span = (indptr[row], indptr[row + 1])
-    _augmented_gram(q, values, inner, weights, span, buffer, part, out)
-
-
-@numba.njit(parallel=True, cache=True)
-def _row_grams(q, indptr, inner, weights, values, first, out):  # type: ignore[no-untyped-def]
-    for i in numba.prange(len(out)):
-        _row_gram(q, indptr, inner, weights, values, first + i, out[i])
-
-
 def ridge_rows(h: Floats, grouped: Grouped, values: Floats, mu: float) -> Floats:
     """Solve the ridge regression of every row on the rows of ``h``.
 
@@ -144,12 +130,3 @@ def ridge_rows(h: Floats, grouped: Grouped, values: Floats, mu: float) -> Floats
         )
     return out
 
-
-def row_grams(q: Floats, values: Floats, grouped: Grouped, first: int, last: int) -> Floats:
-    """sum_k w_k (q_k, y_k)^T (q_k, y_k) for each of the rows first, ..., last - 1."""
-    size = q.shape[1] + 1
-    out = np.empty((last - first, size, size))
-    q = np.ascontiguousarray(q)
-    with one_blas_thread():
-        _row_grams(q, grouped.indptr, grouped.inner, grouped.weights, values, first, out)
-    return out

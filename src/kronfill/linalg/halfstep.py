@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kronfill.linalg.als import ridge_rows
 from kronfill.linalg.alternating import Alternation, State
 from kronfill.linalg.dense import Cholesky
-from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
 from kronfill.linalg.operator import pair_products
 from kronfill.linalg.pcg import PCG, FactorSystem, Rotated
 from kronfill.linalg.primal import solve_primal
@@ -54,7 +54,29 @@ def _finish(s: Sampled, mu: float, w: Floats, h: Floats, rest: Floats) -> State:
     if s.effects is not None:
         effects = s.effects.fit(rest)
         rest = rest - effects.at(s.rows, s.cols)
+    w, h = _balanced(w, h)
     return State(w, h, effects, _objective(rest, s.weights, mu, w, h))
+
+
+def _balanced(w: Floats, h: Floats) -> tuple[Floats, Floats]:
+    """Factors with the same product and W^T W = H^T H, which makes the penalty smallest.
+
+    W G and H G^-1 with G^2 = A^-1/2 (A^1/2 B A^1/2)^1/2 A^-1/2 the geometric mean of A^-1 and B,
+    A = W^T W, B = H^T H. Alternation would get there too, but slowly when mu is small; G tends to
+    the identity, so that extrapolation along the last step stays meaningful. Directions in which
+    either factor vanishes are left alone.
+    """
+    lam, vec = np.linalg.eigh(w.T @ w)
+    keep = lam > 1e-14 * max(lam[-1], np.finfo(float).tiny)
+    root = vec[:, keep] * np.sqrt(lam[keep])
+    middle, turn = np.linalg.eigh(root.T @ (h.T @ h) @ root)
+    if not keep.all() or middle[0] <= 1e-14 * middle[-1]:
+        return w, h
+    inverse_root = vec / np.sqrt(lam)
+    squared = (inverse_root @ turn * np.sqrt(middle)) @ (inverse_root @ turn).T
+    scale, axes = np.linalg.eigh(squared)
+    g = np.sqrt(scale)
+    return (w @ axes * g) @ axes.T, (h @ axes / g) @ axes.T
 
 
 def _objective(rest: Floats, weights: Floats | None, mu: float, w: Floats, h: Floats) -> float:
@@ -100,11 +122,18 @@ class FactorAlternation(Alternation):
 
     @cached_property
     def _rows(self) -> _Side:
-        return _Side(self.p, self.sampled.mask)
+        return _Side(self.p, self.sampled.mask, self._mean(self.sampled.mask))
 
     @cached_property
     def _cols(self) -> _Side:
-        return _Side(self.q, self.sampled.mask.transposed)
+        mask = self.sampled.mask.transposed
+        return _Side(self.q, mask, self._mean(mask))
+
+    def _mean(self, mask: Mask) -> EffectsDesign | None:
+        design = self.sampled.effects
+        if design is None or design.kind != "mean":
+            return None
+        return EffectsDesign(mask.rows, mask.cols, mask.shape, "mean", mask.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +173,13 @@ class _Side:
 
     phi: Floats
     mask: Mask
+    mean: EffectsDesign | None
+    """A free mean is solved for along with the coefficients; other effects take turns."""
 
     def solve(self, other: Floats, y: Floats, mu: float, near: Floats | None) -> Floats:
         """Coefficients given the other factor; ``near`` is a guess for the iterative solver."""
         unknowns = self.phi.shape[1] * other.shape[1]
-        sampled = Sampled(self.mask, y)
+        sampled = Sampled(self.mask, y, self.mean)
         if min(len(y), unknowns) > DIRECT_LIMIT:
             turned = Rotated.of(other, self.mask.counts[1])
             system = FactorSystem(self._rotated, turned, sampled)

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Grouped", "SampledKronecker", "one_blas_thread", "pair_products"]
+__all__ = ["Grouped", "SampledKronecker", "one_blas_thread", "pair_products", "row_grams"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -28,6 +28,9 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and in
 SEGMENTS = 32
 SEGMENT_BYTES = 1 << 23
 CHUNK = 128
+GRAM_RANK = 96
+GRAM_FLOATS = 1 << 26
+GATHER = 256
 
 
 @cache
@@ -159,6 +162,64 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
 
 
 @numba.njit(cache=True, fastmath=FAST)
+def _gram_segment(p, x, grams, first, last, total):  # type: ignore[no-untyped-def]
+    """The same from the matrices sum_k w_k q_k^T q_k of each item."""
+    b = x.shape[1]
+    t = np.empty((CHUNK, b))
+    g = np.empty((CHUNK, b))
+    work = np.empty(total.shape)
+    for start in range(first, last, CHUNK):
+        n = min(CHUNK, last - start)
+        np.dot(p[start : start + n], x, t[:n])
+        for i in range(n):
+            gram = grams[start + i]
+            for j in range(b):
+                v = 0.0
+                for k in range(b):
+                    v += gram[j, k] * t[i, k]
+                g[i, j] = v
+        _add_outer(p[start : start + n], g[:n], work, total)
+
+
+@numba.njit(parallel=True, cache=True)
+def _gram_normal(p, x, grams, bounds, parts):  # type: ignore[no-untyped-def]
+    for s in numba.prange(len(bounds) - 1):
+        _gram_segment(p, x, grams, bounds[s], bounds[s + 1], parts[s])
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _row_gram(q, inner, weights, start, end, out):  # type: ignore[no-untyped-def]
+    """out = sum_k w_k q_k^T q_k over the observations of one item."""
+    b = q.shape[1]
+    buffer = np.empty((GATHER, b))
+    part = np.empty((b, b))
+    for first in range(start, end, GATHER):
+        n = min(GATHER, end - first)
+        for i in range(n):
+            root = np.sqrt(weights[first + i]) if len(weights) > 0 else 1.0
+            for j in range(b):
+                buffer[i, j] = root * q[inner[first + i], j]
+        np.dot(buffer[:n].T, buffer[:n], part)
+        for i in range(b):
+            for j in range(b):
+                out[i, j] = part[i, j] if first == start else out[i, j] + part[i, j]
+
+
+@numba.njit(parallel=True, cache=True)
+def _row_grams(q, indptr, inner, weights, out):  # type: ignore[no-untyped-def]
+    for i in numba.prange(len(out)):
+        _row_gram(q, inner, weights, indptr[i], indptr[i + 1], out[i])
+
+
+def row_grams(q: Floats, indptr: Index, inner: Index, weights: Floats) -> Floats:
+    """sum_k w_k q_k^T q_k for each item that ``indptr`` delimits."""
+    out = np.zeros((len(indptr) - 1, q.shape[1], q.shape[1]))
+    with one_blas_thread():
+        _row_grams(q, indptr, inner, weights, out)
+    return out
+
+
+@numba.njit(cache=True, fastmath=FAST)
 def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
     t = np.empty((CHUNK, q.shape[1]))
     for start in range(first, last, CHUNK):
@@ -239,6 +300,18 @@ class SampledKronecker:
         self.core_shape = (p.shape[1], q.shape[1])
         self._bounds = self._segments()
         self._parts = np.empty((len(self._bounds) - 1, *self.core_shape))
+        self._grams = self._make_grams()
+
+    def _make_grams(self) -> Floats | None:
+        """sum_k w_k q_k^T q_k of each item, where an item has more observations than b.
+
+        That costs m b^2 once, at the speed of matrix products, and makes a product cost N b^2
+        instead of m b.
+        """
+        items, b = len(self._p), self.core_shape[1]
+        if b > GRAM_RANK or self.m < items * b or items * b * b > GRAM_FLOATS:
+            return None
+        return row_grams(self._q, self._indptr, self._grouped.inner, self._grouped.weights)
 
     def _segments(self) -> Index:
         """Cut the outer items into segments of about equal work."""
@@ -252,6 +325,9 @@ class SampledKronecker:
         """P^T [W o (P X Q^T) on the observed entries] Q, in one pass."""
         g = self._grouped
         self._parts[:] = 0.0
+        if self._grams is not None:
+            _gram_normal(self._p, np.ascontiguousarray(x), self._grams, self._bounds, self._parts)
+            return np.asarray(self._parts.sum(axis=0))
         _normal(
             self._p, self._q, np.ascontiguousarray(x), self._indptr, g.inner, g.weights,
             self._bounds, self._parts,

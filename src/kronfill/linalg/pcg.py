@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -201,6 +202,7 @@ class FactorSystem:
         s = sampled
         self._sides = (row, col)
         expected = np.outer(row.diagonal, col.diagonal) / s.mask.counts[0].sum()
+        self._total = float(s.mask.counts[0].sum())
         self._turns = (row.turn, col.turn)
         self._flipped = row.phi.shape[1] < col.phi.shape[1]
         self.expected = expected.T if self._flipped else expected
@@ -233,8 +235,16 @@ class FactorSystem:
         """Psi^T M Psi x, with M = W less what the effects take up."""
         if self._design is None:
             return self._operator.normal(x)
+        if self._design.kind == "mean":  # M = W - w w^T / sum(w): a correction of rank one
+            ones = self._ones
+            return self._operator.normal(x) - ones * (np.vdot(ones, x) / self._total)
         v = self._design.remove(self._operator.sample(x))
         return self._operator.scatter(self._weighted(v))
+
+    @cached_property
+    def _ones(self) -> Floats:
+        """Psi^T W 1."""
+        return self._operator.scatter(self._weighted(np.ones(self._operator.m)))
 
     def rhs(self) -> Floats:
         """Psi^T M y."""

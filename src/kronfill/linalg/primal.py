@@ -13,9 +13,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from kronfill.linalg.als import row_grams
 from kronfill.linalg.dense import TRUST
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
+from kronfill.linalg.operator import row_grams
 from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.linalg.solution import Solution, Status
 
@@ -91,17 +91,17 @@ def _plain_normal_equations(
     s = sampled
     a, b = row_phi.shape[1], col_phi.shape[1]
     grouped = s.mask.by_rows
-    values = s.values[grouped.order]
+    q = np.ascontiguousarray(col_phi)
+    weighted = s.values if s.weights is None else s.values * s.weights
+    moment = row_phi.T @ (s.sparse(weighted) @ q)
     upper_a, upper_b = np.triu_indices(a), np.triu_indices(b)
     pairs = np.zeros((len(upper_a[0]), len(upper_b[0])))
-    moment = np.zeros((a, b))
-    step = max(1, CHUNK_FLOATS // (len(upper_a[0]) + (b + 1) ** 2))
+    step = max(1, CHUNK_FLOATS // (len(upper_a[0]) + b * b))
     for first in range(0, s.shape[0], step):
         last = min(first + step, s.shape[0])
-        inner = row_grams(col_phi, values, grouped, first, last)
+        inner = row_grams(q, grouped.indptr[first : last + 1], grouped.inner, grouped.weights)
         p = row_phi[first:last]
         pairs += (p[:, upper_a[0]] * p[:, upper_a[1]]).T @ inner[:, upper_b[0], upper_b[1]]
-        moment += p.T @ inner[:, b, :b]
     by_b = np.empty((len(upper_a[0]), b, b))
     by_b[:, upper_b[0], upper_b[1]] = pairs
     by_b[:, upper_b[1], upper_b[0]] = pairs
