@@ -2,8 +2,8 @@
 
 The paper says that it "only scales with the number of samples", so that one can "expect the same
 performance on the testing dataset regardless of the data matrix size". With a fixed number m of
-observed entries and all others as test set, Theorem 4 as printed grows as sqrt(N L) / m. The signs that
-the cited theorem of El-Yaniv and Pechyony asks for, and Theorem A, give what the paper claims.
+observed entries and all others as test set, Theorem 4 as printed grows as sqrt(N L) / m. The signs
+that the cited theorem of El-Yaniv and Pechyony asks for, and Theorem A, give what the paper claims.
 
 Run it with a path to write the figure there: python plot_bound_size.py docs/figures/bound_size.png
 """
@@ -50,17 +50,13 @@ def draw(cases, axes):
             ax.plot(sizes, found[name], "o-", color=COLORS[name], label=label, markersize=4)
         flat = found["printed"][0]
         ax.axhline(flat, color="black", linestyle=":", linewidth=1.2)
-        ax.text(
-            sizes[-1],
-            flat * 1.06,
-            "the paper's claim: no growth",
-            ha="right",
-            va="bottom",
-            fontsize=8,
-        )
+        claim = "the paper's claim: no growth"
+        ax.text(sizes[-1], flat * 1.06, claim, ha="right", va="bottom", fontsize=8)
         ax.set(xscale="log", yscale="log", xlabel="rows = columns of the matrix")
         ax.set_title(f"m = {m} observed entries, all others for testing", fontsize=10)
         ax.set_xticks(sizes, [str(size) for size in sizes])
+        ticks = [0.05 * 2**k for k in range(7) if 0.04 * 2**k < max(found["printed"])]
+        ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
         print(m, {name: np.round(values, 4).tolist() for name, values in found.items()})

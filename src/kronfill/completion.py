@@ -302,7 +302,8 @@ def _featured(side: Any, labels: Any, size: int, name: str) -> Axis:
     told = f"{side.shape[1]} features of {len(side)} items"
     order, merged = _order(Labels(side.index, axis=name), labels, name)
     ordered = side.iloc[order]
-    return Axis(merged, kernels.rbf(ordered), ordered, told)
+    # A constant feature gives IMC the effects of the other axis, as the constant part does kernels.
+    return Axis(merged, kernels.rbf(ordered), ordered.assign(**{"(constant)": True}), told)
 
 
 def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str, features: Any) -> Axis:

@@ -266,6 +266,10 @@ def test_bad_input_is_refused(smooth):
     held = problem.split(450, seed=0)[1].take(slice(0, 9))
     with pytest.raises(ParameterError, match="hold-out needs a loss of finite range"):
         B.certificate(est, (-1, 1), loss="square", holdout=held)
+    forgetful = kf.KKMCEX(problem.kernel, problem.kernel, mu=0.1).fit(train)
+    del forgetful.observations_
+    with pytest.raises(ParameterError, match="does not hold the observations"):
+        B.certificate(forgetful, (-1, 1))
     full = kf.Observations.from_matrix(problem.values)
     with pytest.raises(ParameterError, match="u must be a positive integer"):
         B.certificate(kf.KKMCEX(problem.kernel, problem.kernel).fit(full), (-1, 1))

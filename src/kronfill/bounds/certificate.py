@@ -130,8 +130,8 @@ class Certificate:
         text = (
             f"With probability at least {1 - self.delta:.4g} over the choice of the observed "
             f"entries, the mean {self.loss} over the {self.sizes.u:,} unobserved entries is at "
-            f"most {self.value:.4g}; it is {self.train_loss:.4g} on the {self.sizes.m:,} entries the "
-            f"model was fitted to ({self.name})."
+            f"most {self.value:.4g}; it is {self.train_loss:.4g} on the {self.sizes.m:,} entries "
+            f"the model was fitted to ({self.name})."
         )
         if self.vacuous:
             text += f" This is vacuous: no model can have a loss above {self.loss.bound:.4g}."
@@ -229,14 +229,14 @@ def certificate(
     >>> found = kf.bounds.certificate(est, value_range=(-1, 1))
     >>> found.valid, found.vacuous, found.value < 0.7
     (True, False, True)
-    >>> print(found.sentence[:63])
+    >>> print(found.sentence[:62])
     With probability at least 0.95 over the choice of the observed
     """
     limits = check_range(value_range)
     check_delta(delta)
     model, candidates = _declared(estimator, kernels)
     fitted_form(model)
-    train: Observations = model.observations_
+    train = _observations(model)
     _check_values(train, limits, "training")
     chosen = Square(clip=limits) if loss is None else as_loss(loss)
     split = Split.of(train, without=holdout)
@@ -266,6 +266,17 @@ def _routes(case: Case, holdout: Observations | None, candidates: int | None) ->
             raise ParameterError(msg)
         routes["hold-out"] = holdout_route(case, holdout)
     return routes
+
+
+def _observations(model: Any) -> Observations:
+    found = vars(model).get("observations_")
+    if not isinstance(found, Observations):
+        msg = (
+            f"this {type(model).__name__} does not hold the observations it was fitted to "
+            "(observations_), which a certificate needs; fit it again."
+        )
+        raise ParameterError(msg)
+    return found
 
 
 def _shared(route: Route, count: int) -> Route:

@@ -75,7 +75,7 @@ class NuclearBall(HypothesisClass):
         return {name: factor * value for name, value in _sign_forms(split, law).items()}
 
     def paper_form(self, split: Split) -> float:
-        """Equation (10): G q t (sqrt(N) + sqrt(L)), with G = sqrt(pi / 2)."""
+        """Equation (11): G q t (sqrt(N) + sqrt(L)), with G = sqrt(pi / 2)."""
         n, l = self.shape
         return float(GAUSSIAN * split.sizes.q * self.t * (np.sqrt(n) + np.sqrt(l)))
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kronfill.bounds.splits import EntrySet, Grid, Listed
 from kronfill.kernels.base import Kernel
+from kronfill.linalg.operator import one_blas_thread
 
 __all__ = ["TrainingKernel", "nystrom_trace"]
 
@@ -44,7 +45,8 @@ class TrainingKernel:
             col_kernel.block(self._items_c, self._items_c),
         )
         self.trace = float(np.trace(kbar))
-        lam, vec = scipy.linalg.eigh(kbar, overwrite_a=True, check_finite=False)
+        with one_blas_thread():  # an eigendecomposition gains little from threads that may wait
+            lam, vec = scipy.linalg.eigh(kbar, overwrite_a=True, check_finite=False)
         keep = lam > len(lam) * np.finfo(float).eps * max(float(lam[-1]), 0.0)
         self.half = np.asarray(vec[:, keep] / np.sqrt(lam[keep]))
         """V Lambda^(-1/2), so that half @ half.T is Kbar^+."""

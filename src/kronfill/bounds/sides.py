@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kronfill.kernels import as_kernel
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
+from kronfill.linalg.operator import one_blas_thread
 
 __all__ = ["Side"]
 
@@ -59,7 +60,8 @@ class Side:
     def eigenvalues(self) -> Floats:
         """Nonzero eigenvalues of K, largest first."""
         small = self.gram if self.phi.shape[1] <= self.n else self.phi @ self.phi.T
-        found = scipy.linalg.eigvalsh(small, check_finite=False)[::-1]
+        with one_blas_thread():  # an eigendecomposition gains little from threads that may wait
+            found = scipy.linalg.eigvalsh(small, check_finite=False)[::-1]
         return np.asarray(np.maximum(found, 0.0))
 
     @property

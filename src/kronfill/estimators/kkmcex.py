@@ -27,11 +27,12 @@ class KernelRegressor(MatrixRegressor):
 
     def _axis_sizes(self) -> tuple[int | None, int | None]:
         # Kernels are checked here, once per fit, before anything else is done.
-        self._kernels = tuple(
-            None if kernel is None else as_kernel(kernel, name)
-            for kernel, name in ((self.row_kernel, "row_kernel"), (self.col_kernel, "col_kernel"))
-        )
-        row, col = self._kernels
+        row = None if self.row_kernel is None else as_kernel(self.row_kernel, "row_kernel")
+        if self.col_kernel is self.row_kernel:
+            col = row
+        else:
+            col = None if self.col_kernel is None else as_kernel(self.col_kernel, "col_kernel")
+        self._kernels = (row, col)
         return None if row is None else row.n, None if col is None else col.n
 
     def _resolved(self) -> tuple[Kernel, Kernel]:

@@ -128,7 +128,8 @@ def as_kernel(obj: Any, name: str = "row_kernel") -> Kernel:
     Parameters
     ----------
     obj : Kernel, array_like, scipy.sparse matrix or data frame
-        A kernel, or a symmetric positive semidefinite matrix.
+        A kernel, or a symmetric positive semidefinite matrix. An array is not copied: do not
+        change it while the kernel is in use.
     name : str, default="row_kernel"
         What to call it in an error message.
 
@@ -151,7 +152,7 @@ def as_kernel(obj: Any, name: str = "row_kernel") -> Kernel:
             f" semidefinite matrix (array, scipy.sparse, data frame), got {type(obj).__name__}"
         )
         raise KernelError(msg)
-    return _precomputed(obj, None, name)
+    return _precomputed(obj, None, name, copy=False)
 
 
 class MatrixKernel(Kernel):
@@ -275,7 +276,9 @@ class Identity(Kernel):
         return {}
 
 
-def _precomputed(K: Any, labels: Sequence[Any] | None, name: str) -> Kernel:
+def _precomputed(
+    K: Any, labels: Sequence[Any] | None, name: str, *, copy: bool = True
+) -> Kernel:
     found: tuple[Any, ...] | None = None
     if is_frame(K):
         K, found = labelled_square(K, name)
@@ -283,7 +286,7 @@ def _precomputed(K: Any, labels: Sequence[Any] | None, name: str) -> Kernel:
         advice = "Use fewer items, or build the kernel from features."
         require_memory(2 * 8 * K.shape[0] ** 2, f"{name} as a dense matrix", advice)
         K = K.toarray()
-    checked = check_symmetric_psd(K, name)
+    checked = check_symmetric_psd(K, name, copy=copy)
     if labels is not None:
         found = tuple(labels)
         _check_labels(found, checked.shape[0])

@@ -21,9 +21,9 @@ __all__ = ["FactorAlternation", "GivenFactor", "RowAlternation"]
 
 Floats = NDArray[np.float64]
 
-DIRECT_LIMIT = 2500
+DIRECT_LIMIT = 1200
 """Up to this many unknowns (observations or coefficients) a half-step is a dense factorisation."""
-HALF_STEP = PCG(tol=1e-6, max_iter=300)
+HALF_STEP = PCG(tol=1e-8, max_iter=300)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,10 @@ _EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 512
 
 
-def check_symmetric_psd(matrix: npt.ArrayLike, name: str = "kernel") -> FloatArray:
-    """Check that a matrix is finite, symmetric and positive semidefinite, and return a copy.
+def check_symmetric_psd(
+    matrix: npt.ArrayLike, name: str = "kernel", *, copy: bool = True
+) -> FloatArray:
+    """Check that a matrix is finite, symmetric and positive semidefinite, and return it.
 
     Parameters
     ----------
@@ -31,11 +33,13 @@ def check_symmetric_psd(matrix: npt.ArrayLike, name: str = "kernel") -> FloatArr
         The matrix. It is not changed.
     name : str, default="kernel"
         What to call it in an error message.
+    copy : bool, default=True
+        False returns a read-only view of the matrix itself, if that is exactly symmetric.
 
     Returns
     -------
     ndarray of shape (n, n)
-        A read-only copy; differences between ``K[i, j]`` and ``K[j, i]`` at rounding level are
+        Read-only; differences between ``K[i, j]`` and ``K[j, i]`` at rounding level are
         averaged out, so that it is exactly symmetric.
 
     Raises
@@ -64,22 +68,32 @@ def check_symmetric_psd(matrix: npt.ArrayLike, name: str = "kernel") -> FloatArr
     kronfill.errors.NotPSDError: kernel is not positive semidefinite: its smallest eigenvalue ...
     """
     K = _square_floats(matrix, name)
-    n = K.shape[0]
-    scale = _check_entries(K, name)
-    work: FloatArray = np.empty((n, n), order="F")
-    _symmetrise_into(work, K)
-    if scale > 0:
-        largest = float(np.abs(np.diagonal(work)).max())
-        shift = _SHIFT * n * _EPS * (largest if largest > 0 else scale)
-        work.flat[:: n + 1] += shift
+    _check_finite(K, name)
+    exact = _check_symmetric(K, name)
+    shared = exact and not copy
+    work: FloatArray = np.empty(K.shape, order="F")
+    _write(work, K, exact)
+    largest = float(np.abs(np.diagonal(work)).max())
+    shift = _SHIFT * len(K) * _EPS * (largest if largest > 0 else float(np.abs(K).max()))
+    if shift > 0:
+        work.flat[:: len(K) + 1] += shift
         _, info = lapack.dpotrf(work, lower=1, clean=0, overwrite_a=1)
-        _symmetrise_into(work, K)
+        if info != 0 or not shared:
+            _write(work, K, exact)
         if info != 0:
             _check_smallest_eigenvalue(work, shift, name)
     # Symmetric, so the transpose is the same matrix, in the usual memory order.
-    result = work.T
+    result = K.view() if shared else work.T
     result.flags.writeable = False
     return result
+
+
+def _write(out: FloatArray, K: FloatArray, exact: bool) -> None:
+    """Write the symmetric part of K; of an exactly symmetric matrix that is K itself."""
+    if exact:
+        out.T[...] = K
+    else:
+        _symmetrise_into(out, K)
 
 
 def nearest_psd(matrix: npt.ArrayLike) -> FloatArray:
@@ -110,7 +124,7 @@ def nearest_psd(matrix: npt.ArrayLike) -> FloatArray:
            [1.5, 1.5]])
     """
     K = _square_floats(matrix, "matrix")
-    _check_entries(K, "matrix", symmetric=False)
+    _check_finite(K, "matrix")
     work: FloatArray = np.empty(K.shape, order="F")
     _symmetrise_into(work, K)
     values, vectors = eigh(work, overwrite_a=True, check_finite=False)
@@ -163,29 +177,34 @@ def _square_floats(matrix: npt.ArrayLike, name: str) -> FloatArray:
     return K
 
 
-def _check_entries(K: FloatArray, name: str, *, symmetric: bool = True) -> float:
-    """Refuse NaN, infinity and asymmetry; return the largest absolute entry."""
+def _check_finite(K: FloatArray, name: str) -> None:
+    """Refuse NaN and infinity, naming the first; a finite sum of all rows rules both out."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(K.sum()):
+            return
+    bad = ~np.isfinite(K)
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
+        msg = f"{name} has {K[i, j]} at row {i}, column {j}; all must be finite"
+        raise NonFiniteError(msg)
+
+
+def _check_symmetric(K: FloatArray, name: str) -> bool:
+    """Refuse asymmetry beyond rounding; return whether the matrix is exactly symmetric."""
     n = K.shape[0]
-    scale = worst = 0.0
-    where = (0, 0)
+    worst, where = 0.0, (0, 0)
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
-        rows = K[start:stop]
-        largest = max(float(rows.max()), -float(rows.min()))
-        if not np.isfinite(largest):
-            i, j = np.argwhere(~np.isfinite(rows))[0]
-            msg = f"{name} has {rows[i, j]} at row {start + i}, column {j}; all must be finite"
-            raise NonFiniteError(msg)
-        scale = max(scale, largest)
-        gap = K[start:stop, :stop] - K[:stop, start:stop].T
-        np.abs(gap, out=gap)
-        # A NaN in the other triangle is reported when its own rows are reached.
+        lower, upper = K[start:stop, :stop], K[:stop, start:stop].T
+        if np.array_equal(lower, upper):
+            continue
+        gap = np.abs(lower - upper)
         top = int(np.argmax(gap))
         if gap.flat[top] > worst:
             worst = float(gap.flat[top])
             i, j = divmod(top, stop)
             where = (start + i, j)
-    if symmetric and worst > _SYMMETRY * scale:
+    if worst > _SYMMETRY * np.abs(K).max(initial=0.0):
         i, j = where
         msg = (
             f"{name} is not symmetric: entry ({i}, {j}) is {K[i, j]:.10g} but entry ({j}, {i}) is "
@@ -193,7 +212,7 @@ def _check_entries(K: FloatArray, name: str, *, symmetric: bool = True) -> float
             "that is what is meant"
         )
         raise NotSymmetricError(msg)
-    return scale
+    return worst == 0.0
 
 
 def _symmetrise_into(out: FloatArray, K: FloatArray) -> None:
