@@ -128,7 +128,12 @@ def draw(split: Split, predicted: Floats, path: Path) -> None:
     titles = ("true", "observed", "predicted by KKMCEX")
     for ax, title, table in zip(axes, titles, (split.truth, split.seen, predicted), strict=True):
         image = ax.imshow(
-            table[order], aspect="auto", interpolation="nearest", cmap="viridis", vmin=low, vmax=high
+            table[order],
+            aspect="auto",
+            interpolation="nearest",
+            cmap="viridis",
+            vmin=low,
+            vmax=high,
         )
         ax.set_title(title)
         ax.set_xlabel("day (15 April to 27 October 2019)")

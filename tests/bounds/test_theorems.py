@@ -78,8 +78,12 @@ def test_the_closed_forms_of_the_ball(case):
     kernel, _, split = case(300)
     ball, sizes = B.RKHSBall(kernel, kernel, 2.0), split.sizes
     assert_allclose(B.theorem_a(ball, split, LOSS).terms["complexity"], 2 * 2 * np.sqrt(1 / 300))
-    expected = 2 * np.sqrt(2 * sizes.q)
-    assert_allclose(B.theorem_a2(ball, split, LOSS).terms["complexity"], expected)
+    found = B.theorem_a2(ball, split, LOSS).terms
+    assert_allclose(found["complexity"], 2 * np.sqrt(2 * sizes.q))
+    # n = 900, m = 300: E|Bin - m| is close to sqrt(2 / pi) of its standard deviation
+    normal = np.sqrt(2 / np.pi * 300 * 600 / 900)
+    assert_allclose(found["random sample size"], 0.5 * sizes.q * normal, rtol=2e-3)
+    assert_allclose(found["confidence"], sizes.q * np.sqrt(sizes.v * np.log(20) / 2))
 
 
 def test_a_complexity_may_be_given(case):

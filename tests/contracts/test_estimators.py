@@ -237,9 +237,7 @@ def test_indefinite_kernel_is_refused_before_any_work(name):
         make()[name].set_params(row_kernel=bad).fit(X, Y)
 
 
-@pytest.mark.parametrize(
-    "shape", [(1, 6), (6, 1), (1, 1), (2, 9)], ids=lambda s: f"{s[0]}x{s[1]}"
-)
+@pytest.mark.parametrize("shape", [(1, 6), (6, 1), (1, 1), (2, 9)], ids=lambda s: f"{s[0]}x{s[1]}")
 @pytest.mark.parametrize("m", [1, 2, None])
 def test_odd_shapes(name, shape, m):
     rng = np.random.default_rng(0)

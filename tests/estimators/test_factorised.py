@@ -113,9 +113,7 @@ def test_half_step_is_the_formula_of_the_paper():
     """One sweep from H: a = (K_w[r,r] o (H H^T)[c,c] + mu I)^-1 y, W = K_w[:, r] diag(a) H[c]."""
     kw, kh = (kf.kernels.rbf(f, length_scale=1.0).to_array() for f in (PHI_W, PHI_H))
     h = RNG.standard_normal((L, P))
-    est = quiet(
-        kf.KMC(kw, kh, P, 0.3, solver=kf.ALS(sweeps=1, start=(np.zeros((N, P)), h))), X, Y
-    )
+    est = quiet(kf.KMC(kw, kh, P, 0.3, solver=kf.ALS(sweeps=1, start=(np.zeros((N, P)), h))), X, Y)
     r, c = X.T
     eye = 0.3 * np.eye(len(Y))
     a = np.linalg.solve(kw[np.ix_(r, r)] * (h @ h.T)[np.ix_(c, c)] + eye, Y)
@@ -124,9 +122,7 @@ def test_half_step_is_the_formula_of_the_paper():
     product = w @ (kh[:, c] @ (b[:, None] * w[r])).T
     assert_allclose(est.W_ @ est.H_.T, product, atol=1e-8)
     # The factors returned have the same product and are balanced in the kernels' norms.
-    grams = [
-        f.T @ np.linalg.solve(k, f) for f, k in zip((est.W_, est.H_), (kw, kh), strict=True)
-    ]
+    grams = [f.T @ np.linalg.solve(k, f) for f, k in zip((est.W_, est.H_), (kw, kh), strict=True)]
     assert_allclose(grams[0], grams[1], rtol=1e-4, atol=1e-6)
 
 

@@ -13,10 +13,10 @@ from kronfill.linalg.als import ridge_rows
 from kronfill.linalg.operator import (
     Grouped,
     SampledKronecker,
-    one_blas_thread,
     pair_products,
     row_grams,
 )
+from kronfill.linalg.threads import one_blas_thread, one_thread
 
 
 def build(n, l, a, b, m, seed, weighted=False):
@@ -132,3 +132,20 @@ def test_pair_products():
     a, b = rng.random((5, 3)), rng.random((6, 3))
     r, c = rng.integers(0, 5, 20), rng.integers(0, 6, 20)
     assert_allclose(pair_products(a, b, r, c), (a @ b.T)[r, c])
+
+
+def test_thread_limits_come_back():
+    from threadpoolctl import threadpool_info
+
+    def state():
+        blas = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+        return blas, numba.get_num_threads()
+
+    before = state()
+    with one_blas_thread(), one_thread():
+        assert set(state()[0]) == {1}
+        assert state()[1] == 1
+    assert state() == before
+    with pytest.raises(KeyError), one_thread():
+        raise KeyError
+    assert state() == before

@@ -13,7 +13,7 @@ from kronfill.bounds.patterns import Pattern, draw_pattern
 from kronfill.bounds.signs import SignLaw
 from kronfill.bounds.splits import Split
 from kronfill.errors import ParameterError
-from kronfill.linalg.operator import one_blas_thread
+from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["MonteCarlo", "check_delta", "estimate"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kronfill.bounds.splits import EntrySet, Grid, Listed
 from kronfill.kernels.base import Kernel
-from kronfill.linalg.operator import one_blas_thread
+from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["TrainingKernel", "nystrom_trace"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kronfill.kernels import as_kernel
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
-from kronfill.linalg.operator import one_blas_thread
+from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["Side"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from kronfill.kernels import as_kernel, identity
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.ridge import Mask, Sampled
+from kronfill.linalg.threads import one_thread
 
 __all__ = ["MatrixRegressor"]
 
@@ -41,6 +43,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _model: Bilinear
+    _small = 500
+    """Up to this many observations more threads cost more than they save."""
 
     # What a method has to say.
 
@@ -74,7 +78,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         observations = self._observations(X, y, sample_weight, sizes)
         self.__dict__.pop("_model", None)  # a fit that fails from here on leaves nothing half new
         self.shape_ = observations.shape
-        self._fit(observations)
+        with one_thread() if observations.m <= self._small else nullcontext():
+            self._fit(observations)
         self.observations_ = observations
         return self
 

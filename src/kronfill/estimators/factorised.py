@@ -47,6 +47,7 @@ FOLDS_LIMIT = 20_000
 class FactorisedRegressor(MatrixRegressor):
     """F = W H^T, found by alternation."""
 
+    _small = 5000  # many short steps: waking threads would take longer than the work
     rank: Any
     mu: Any
     center: Any
@@ -80,7 +81,7 @@ class FactorisedRegressor(MatrixRegressor):
         return self.W_, self.H_
 
     def _held_out_mu(self, observations: Observations) -> float:
-        """mu with the smallest error on held-out entries, along warm-started paths.
+        """Mu with the smallest error on held-out entries, along warm-started paths.
 
         Five folds, or one tenth held out once where there are many entries. Above the largest
         value tried, of the size of the data times that of the kernels, the factors are zero.
@@ -108,7 +109,7 @@ class FactorisedRegressor(MatrixRegressor):
 
     def _trial(self, mu: float, train: Observations, start: Any) -> FactorisedRegressor:
         """A quick fit for the choice of mu."""
-        settings = replace(self._settings(), sweeps=30, tol=1e-4, start=start)
+        settings = replace(self._settings(), sweeps=20, tol=1e-3, start=start)
         trial: FactorisedRegressor = clone(self).set_params(mu=mu, solver=settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

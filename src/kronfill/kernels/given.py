@@ -216,7 +216,9 @@ class Constant(Kernel):
         self._set(n=n, labels=labels)
 
     def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
-        return np.ones((self.n if rows is None else rows.size, self.n if cols is None else cols.size))
+        return np.ones(
+            (self.n if rows is None else rows.size, self.n if cols is None else cols.size)
+        )
 
     def _diagonal(self, rows: IntArray | None) -> FloatArray:
         return np.ones(self.n if rows is None else rows.size)
@@ -276,9 +278,7 @@ class Identity(Kernel):
         return {}
 
 
-def _precomputed(
-    K: Any, labels: Sequence[Any] | None, name: str, *, copy: bool = True
-) -> Kernel:
+def _precomputed(K: Any, labels: Sequence[Any] | None, name: str, *, copy: bool = True) -> Kernel:
     found: tuple[Any, ...] | None = None
     if is_frame(K):
         K, found = labelled_square(K, name)

@@ -12,7 +12,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.linalg.operator import FAST, Grouped, one_blas_thread
+from kronfill.linalg.operator import FAST, Grouped
+from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["ridge_rows"]
 
@@ -129,4 +130,3 @@ def ridge_rows(h: Floats, grouped: Grouped, values: Floats, mu: float) -> Floats
             h, grouped.indptr, grouped.inner, grouped.weights, values, h.dtype.type(mu), queue, out
         )
     return out
-

@@ -153,6 +153,15 @@ class GridEigen(RidgeSolver):
 
     With K_w = U diag(s) U^T and K_h = V diag(t) V^T the solution of (5) is
     D = U [(U^T Y V) / (s t^T + mu)] V^T: N^3 + L^3 work instead of (N L)^3 / 3.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> X, y = np.argwhere(np.ones((2, 2))), np.array([1.0, 2.0, 3.0, 4.0])
+    >>> est = kf.KKMCEX(np.eye(2), np.eye(2), mu=1.0, solver=kf.GridEigen()).fit(X, y)
+    >>> est.predict_matrix()
+    array([[0.5, 1. ],
+           [1.5, 2. ]])
     """
 
     def solve(self, problem: RidgeProblem) -> RidgeResult:

@@ -9,17 +9,15 @@ number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Grouped", "SampledKronecker", "one_blas_thread", "pair_products", "row_grams"]
+from kronfill.linalg.threads import one_blas_thread
+
+__all__ = ["Grouped", "SampledKronecker", "pair_products", "row_grams"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -31,20 +29,6 @@ CHUNK = 128
 GRAM_RANK = 96
 GRAM_FLOATS = 1 << 26
 GATHER = 256
-
-
-@cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread inside: its threads would fight with those of the operator."""
-    with _blas().limit(limits=1, user_api="blas"):
-        yield
 
 
 @numba.njit(cache=True)
@@ -189,7 +173,7 @@ def _gram_normal(p, x, grams, bounds, parts):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath=FAST)
 def _row_gram(q, inner, weights, start, end, out):  # type: ignore[no-untyped-def]
-    """out = sum_k w_k q_k^T q_k over the observations of one item."""
+    """Out = sum_k w_k q_k^T q_k over the observations of one item."""
     b = q.shape[1]
     buffer = np.empty((GATHER, b))
     part = np.empty((b, b))

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from kronfill.errors import ParameterError
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
-from kronfill.linalg.operator import SampledKronecker, one_blas_thread
+from kronfill.linalg.operator import SampledKronecker
 from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.linalg.solution import Solution, Status
+from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["PCG", "FactorSystem"]
 

@@ -24,8 +24,9 @@ from kronfill.errors import KernelError
 from kronfill.linalg.als import CHUNK, _augmented_gram, _cholesky_solve
 from kronfill.linalg.alternating import Alternation, State, check_sweeps
 from kronfill.linalg.effects import AdditiveEffects
-from kronfill.linalg.operator import FAST, Grouped, one_blas_thread, pair_products
+from kronfill.linalg.operator import FAST, Grouped, pair_products
 from kronfill.linalg.ridge import Sampled
+from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["RowWise", "RowWiseAlternation", "inverse_kernel"]
 

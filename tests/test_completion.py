@@ -1,0 +1,160 @@
+"""Labelled tables in, labelled tables out."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import kronfill as kf
+from kronfill.errors import KronfillWarning, LabelError, ParameterError
+
+RNG = np.random.default_rng(0)
+PLACES = pd.DataFrame(
+    {"x": RNG.random(12), "y": RNG.random(12), "kind": list("abcabcabcabc")},
+    index=[f"p{i}" for i in range(12)],
+)
+DAYS = pd.DataFrame(
+    {"rain": RNG.random(8), "date": pd.date_range("2024-01-01", periods=8)},
+    index=pd.date_range("2024-01-01", periods=8),
+)
+
+
+def table():
+    """Ten of the places in another order, six of the days; p3 has no entry."""
+    rng = np.random.default_rng(1)
+    values = np.add.outer(PLACES["x"].to_numpy() * 5, DAYS["rain"].to_numpy() * 3)
+    values = values + 0.1 * rng.standard_normal(values.shape) + 10
+    values[rng.random(values.shape) < 0.3] = np.nan
+    frame = pd.DataFrame(values, index=PLACES.index, columns=DAYS.index)
+    frame.loc["p3"] = np.nan
+    return frame.iloc[[5, 3, 0, 1, 2, 4, 6, 7, 9, 8], :6]
+
+
+@pytest.mark.parametrize("method", ["kkmcex", "rrmcex", "kmc", "imc", "mc"])
+def test_every_method_fills_the_table(method):
+    frame = table()
+    done = kf.complete(frame, PLACES, DAYS, method=method, rank=2)
+    filled = done.filled
+    assert list(filled.index[:10]) == list(frame.index)
+    assert set(filled.index) == set(PLACES.index)
+    assert filled.shape == (12, 8)
+    assert not filled.isna().to_numpy().any()
+    # Observed values stay as they were; the others are the model's.
+    assert_allclose(filled.loc[frame.index, frame.columns].to_numpy()[frame.notna().to_numpy()],
+                    frame.to_numpy()[frame.notna().to_numpy()])  # fmt: skip
+    assert_allclose(done.predict([("p11", DAYS.index[7])]), filled.loc["p11", DAYS.index[7]])
+    assert_allclose(done.predicted.to_numpy(), done.model.predict_matrix())
+
+
+def test_status_tells_observed_filled_and_extrapolated():
+    done = kf.complete(table(), PLACES, DAYS, mu=0.1)
+    status = done.status
+    counts = status.stack().value_counts()
+    assert counts["observed"] == done.observations.m
+    assert (status.loc[["p3", "p10", "p11"]] == "extrapolated").all(axis=None)
+    assert (status.iloc[:, 6:] == "extrapolated").all(axis=None)
+    text = repr(done)
+    assert f"extrapolated  {counts['extrapolated']} entries" in text
+    assert "3 features of 12 items" in text
+
+
+def test_labels_are_matched_not_positions():
+    """Shuffled side information gives the same answer."""
+    frame = table()
+    one = kf.complete(frame, PLACES, DAYS, mu=0.1).filled
+    two = kf.complete(frame, PLACES.sample(frac=1, random_state=1), DAYS[::-1], mu=0.1).filled
+    assert_allclose(two.loc[one.index, one.columns].to_numpy(), one.to_numpy(), atol=1e-8)
+
+
+def test_equals_the_estimator():
+    """Nothing but kernels, a mean and mu are added."""
+    frame = table()
+    done = kf.complete(frame, PLACES, mu=0.3)
+    order = list(done.filled.index)
+    n = len(order)
+    kernel = kf.kernels.rbf(PLACES.loc[order]) + kf.kernels.constant(n)
+    kernel = kernel + 0.1 * kf.kernels.identity(n)
+    obs = done.observations
+    est = kf.KKMCEX(kernel, None, mu=0.3, center="mean").fit(obs)
+    assert_allclose(done.predicted.to_numpy(), est.predict_matrix(), atol=1e-10)
+
+
+def test_graph_kernel_and_similarity_matrix():
+    frame = table()
+    graph = nx.path_graph(list(PLACES.index))
+    by_graph = kf.complete(frame, rows=graph, mu=0.1)
+    assert "graph of 12 nodes" in repr(by_graph)
+    assert by_graph.filled.shape == (12, 6)
+    matrix = kf.kernels.rbf(PLACES[["x", "y"]]).to_array()
+    similar = pd.DataFrame(matrix, index=PLACES.index, columns=PLACES.index)
+    by_matrix = kf.complete(frame, rows=similar, mu=0.1)
+    by_kernel = kf.complete(frame, rows=kf.kernels.precomputed(similar), mu=0.1)
+    assert_allclose(by_matrix.filled.to_numpy(), by_kernel.filled.to_numpy())
+    positional = PLACES.loc[frame.index, ["x", "y"]].to_numpy()
+    array = kf.kernels.rbf(positional).to_array()
+    assert kf.complete(frame, rows=array, mu=0.1).filled.shape == (10, 6)
+
+
+def test_best_columns_per_row():
+    done = kf.complete(table(), PLACES, DAYS, mu=0.1)
+    best = done.best(2, rows=["p5", "p11"])
+    assert list(best.columns) == ["row", "rank", "column", "value"]
+    assert list(best["row"]) == ["p5", "p5", "p11", "p11"]
+    row = done.predicted.loc["p11"].sort_values(ascending=False)
+    assert list(best["column"][2:]) == list(row.index[:2])
+    seen = done.status.loc["p5"]
+    assert all(seen[c] != "observed" for c in best["column"][:2])
+    everything = done.best(8, rows=["p5"], observed=True)
+    assert len(everything) == 8
+    assert everything["value"].is_monotonic_decreasing
+
+
+def test_arrays_and_observations_work_too():
+    values = table().to_numpy()
+    one = kf.complete(values, method="mc", rank=2, mu=0.1)
+    assert list(one.filled.index) == list(range(10))
+    obs = kf.Observations.from_matrix(table())
+    two = kf.complete(obs, method="mc", rank=2, mu=0.1)
+    assert_allclose(one.filled.to_numpy(), two.filled.to_numpy())
+    assert list(two.filled.index) == list(table().index)
+
+
+def test_html_is_escaped_and_short():
+    frame = table().rename(index={"p5": "<b>p5</b>"})
+    html = kf.complete(frame, method="mc", mu=0.1)._repr_html_()
+    assert "<b>p5</b>" not in html
+    assert "&lt;b&gt;p5" in html
+    assert len(html) < 20_000
+
+
+def test_missing_labels_are_named():
+    with pytest.raises(LabelError, match=r"1 of 10 row labels .* such as 'p9'"):
+        kf.complete(table(), PLACES.drop(index="p9"))
+    with pytest.raises(LabelError, match="12 items without labels"):
+        kf.complete(table(), np.eye(12))
+    done = kf.complete(table(), PLACES, mu=0.1)
+    with pytest.raises(LabelError, match="did you mean 'p1"):
+        done.predict([("p1x", DAYS.index[0])])
+    with pytest.raises(ParameterError, match="one pair per entry"):
+        done.predict([("p1", DAYS.index[0], 3)])
+
+
+def test_bad_arguments():
+    with pytest.raises(ParameterError, match="method must be one of"):
+        kf.complete(table(), method="svd")
+    with pytest.raises(ParameterError, match="needs a table of features"):
+        kf.complete(table(), rows=nx.path_graph(list(PLACES.index)), method="imc")
+    with pytest.warns(KronfillWarning, match="Nothing is known"):
+        kf.complete(table(), mu=1.0)
+
+
+def test_single_row_and_single_column():
+    frame = pd.DataFrame([[1.0, np.nan, 3.0]], index=["a"], columns=list("xyz"))
+    columns = pd.DataFrame({"t": [0.0, 1.0, 2.0]}, index=list("xyz"))
+    filled = kf.complete(frame, cols=columns).filled
+    assert 1.0 < filled.loc["a", "y"] < 3.0
+    flipped = kf.complete(frame.T, rows=columns).filled
+    assert_allclose(flipped.to_numpy().T, filled.to_numpy(), atol=1e-6)
