@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 import kronfill as kf
+from kronfill.bounds.fitted import mean_square
 from kronfill.errors import ParameterError
 
 B = kf.bounds
@@ -159,3 +160,33 @@ def test_suprema_are_found_by_numerical_maximisation(seed):
         exact = hypothesis.supremum(sigma)
         assert best <= exact * (1 + 1e-9)
         assert_allclose(best, exact, rtol=1e-7)
+
+
+@pytest.mark.parametrize("r", [0.01, 0.05, 0.2, 50.0])
+def test_the_ball_cut_to_a_size_is_searched_too(r):
+    """Maximise sum sigma F over norm at most b and mean of F^2 over the matrix at most r."""
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(5, 3)), rng.normal(size=(4, 2))
+    sigma = rng.choice([-1.0, 0.0, 1.0], size=(5, 4))
+    slope = (a.T @ sigma @ b).ravel()
+    gram = np.kron(a.T @ a, b.T @ b)
+    limits = (
+        {"type": "ineq", "fun": lambda x: 0.81 - x @ x, "jac": lambda x: -2 * x},
+        {"type": "ineq", "fun": lambda x: r - x @ gram @ x / 20, "jac": lambda x: -gram @ x / 10},
+    )
+    found = minimize(
+        lambda x: -slope @ x, 0.01 * slope, jac=lambda x: -slope, constraints=limits,
+        method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
+    )  # fmt: skip
+    local = B.LocalBall(B.RKHSBall(a @ a.T, b @ b.T, 0.9), r)
+    assert_allclose(local.supremum(sigma), -found.fun, rtol=1e-5)
+
+
+def test_the_fitted_size_is_that_of_the_matrix(smooth):
+    problem = smooth()
+    train, _ = problem.split(300, seed=1)
+    for solver in (kf.Cholesky(), kf.PrimalDirect()):
+        est = kf.KKMCEX(problem.kernel, problem.kernel, mu=0.1, solver=solver).fit(train)
+        assert_allclose(mean_square(est), np.mean(est.predict_matrix() ** 2), rtol=1e-9)
+    centred = kf.KMC(problem.kernel, problem.kernel, rank=3, mu=0.1, center="both").fit(train)
+    assert_allclose(mean_square(centred), np.mean((centred.W_ @ centred.H_.T) ** 2), rtol=1e-9)

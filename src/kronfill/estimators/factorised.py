@@ -29,6 +29,7 @@ from kronfill.linalg.alternating import (
     leading_pair,
 )
 from kronfill.linalg.auto import solve_in_factors
+from kronfill.linalg.criteria import path_minimum
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
 from kronfill.linalg.halfstep import FactorAlternation, RowAlternation
 from kronfill.linalg.ridge import Mask, Sampled
@@ -91,21 +92,19 @@ class FactorisedRegressor(MatrixRegressor):
             return 1.0
         values = observations.values
         top = float(np.linalg.norm(values - values.mean())) * self._scale() or 1.0
-        best, least = top, np.inf
         starts: list[Any] = [self._settings().start] * len(folds)
-        for mu in top * np.logspace(-1, -5, 9):
-            error = 0.0
+
+        def error(mu: float) -> float:
+            total = 0.0
             for k, (train, held) in enumerate(folds):
-                trial = self._trial(float(mu), train, starts[k])
+                trial = self._trial(mu, train, starts[k])
                 gap = held.values - trial.predict(held)
-                error += float(np.sum(gap**2 if held.weights is None else held.weights * gap**2))
+                total += float(np.sum(gap**2 if held.weights is None else held.weights * gap**2))
                 if np.any(trial.H_):  # zero factors are no starting point
                     starts[k] = trial._pair()
-            if error < least:
-                best, least = float(mu), error
-            elif error > 1.1 * least:
-                break
-        return best
+            return total
+
+        return path_minimum(error, top * np.logspace(-1, -5, 5))
 
     def _trial(self, mu: float, train: Observations, start: Any) -> FactorisedRegressor:
         """A quick fit for the choice of mu."""

@@ -11,6 +11,8 @@ every mu. Weights enter through sqrt(w), as in :mod:`kronfill.linalg.dense`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from kronfill.linalg.pcg import PCG, FactorSystem
 from kronfill.linalg.primal import FACTOR_RTOL
 from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
 
-__all__ = ["best_mu", "holdout_split", "leave_one_out"]
+__all__ = ["best_mu", "holdout_split", "leave_one_out", "path_minimum"]
 
 Floats = NDArray[np.float64]
 
@@ -96,12 +98,11 @@ def best_mu(problem: RidgeProblem) -> float:
 
 
 def _holdout_mu(problem: RidgeProblem, scale: float) -> float:
-    """Powers of ten from large to small, each from the solution before, then half-way points."""
+    """mu with the least error on held-out entries, each solve from the one before."""
     train, test = holdout_split(problem.sampled)
     row = problem.row_kernel.factor(rtol=FACTOR_RTOL).phi
     col = problem.col_kernel.factor(rtol=FACTOR_RTOL).phi
     system = FactorSystem.of(row, col, train)
-    errors: dict[float, float] = {}
     start: Floats | None = None
 
     def error(mu: float) -> float:
@@ -114,7 +115,16 @@ def _holdout_mu(problem: RidgeProblem, scale: float) -> float:
         gap = test.root_weights * (test.values - fitted)
         return float(gap @ gap)
 
-    for mu in scale * np.logspace(2, -6, 9):
+    return path_minimum(error, scale * np.logspace(2, -6, 9))
+
+
+def path_minimum(error: Callable[[float], float], mus: Floats) -> float:
+    """The mu with the least error along a path of powers of ten, then half-way to its neighbours.
+
+    The path is left once the error has risen by a tenth above the least one.
+    """
+    errors: dict[float, float] = {}
+    for mu in mus:
         errors[float(mu)] = error(float(mu))
         if errors[float(mu)] > 1.1 * min(errors.values()):
             break
