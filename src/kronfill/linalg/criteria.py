@@ -98,7 +98,7 @@ def best_mu(problem: RidgeProblem) -> float:
 
 
 def _holdout_mu(problem: RidgeProblem, scale: float) -> float:
-    """mu with the least error on held-out entries, each solve from the one before."""
+    """The mu with the least error on held-out entries, each solve from the one before."""
     train, test = holdout_split(problem.sampled)
     row = problem.row_kernel.factor(rtol=FACTOR_RTOL).phi
     col = problem.col_kernel.factor(rtol=FACTOR_RTOL).phi
