@@ -16,11 +16,23 @@ from kronfill.linalg.dense import Cholesky
 from ..linalg.oracle import Case
 
 
-def problem(n, l, a, b, m, seed):
+def factors(n, l, a, b, seed):
     rng = np.random.default_rng(seed)
-    kw, kh = (f @ f.T for f in (rng.standard_normal((n, a)), rng.standard_normal((l, b))))
+    return rng.standard_normal((n, a)), rng.standard_normal((l, b))
+
+
+def problem(n, l, a, b, m, seed):
+    kw, kh = (f @ f.T for f in factors(n, l, a, b, seed))
+    rng = np.random.default_rng(seed + 1)
     rows, cols = np.divmod(rng.choice(n * l, size=m, replace=False), l)
     return kw, kh, np.column_stack([rows, cols]), rng.standard_normal(m)
+
+
+def ridge(design, root, y, mu):
+    """argmin ||y - design d||^2 + mu ||root d||^2 as one least-squares problem (SVD)."""
+    stacked = np.vstack([design, np.sqrt(mu) * root])
+    target = np.concatenate([y, np.zeros(len(root))])
+    return np.linalg.lstsq(stacked, target, rcond=1e-13)[0]
 
 
 @settings(max_examples=30, deadline=None)
@@ -39,19 +51,18 @@ def test_equations_4_5_and_6_agree(size, ranks, share, mu, seed):
     s = np.zeros((m, n * l))
     s[np.arange(m), X[:, 1] * n + X[:, 0]] = 1.0
     kbar = s @ kf_full @ s.T
-    # (4): min ||y - S K d||^2 + mu d^T K d over R^NL; normal equations, smallest solution.
-    four = np.linalg.pinv(kf_full @ s.T @ s @ kf_full + mu * kf_full, rcond=1e-12) @ (
-        kf_full @ s.T @ y
-    )
-    # (5): closed form; (6): the same over R^m.
-    five = s.T @ np.linalg.solve(kbar + mu * np.eye(m), y)
-    six = s.T @ np.linalg.pinv(kbar @ kbar + mu * kbar, rcond=1e-12) @ (kbar @ y)
+    # d^T K_f d = ||(Phi_h (x) Phi_w)^T d||^2
+    phi_w, phi_h = factors(n, l, *ranks, seed)
+    root = np.kron(phi_h, phi_w).T
+    four = ridge(s @ kf_full, root, y, mu)  # over R^NL
+    five = s.T @ np.linalg.solve(kbar + mu * np.eye(m), y)  # closed form
+    six = s.T @ ridge(kbar, root @ s.T, y, mu)  # over R^m
     est = kf.KKMCEX(kw, kh, mu=mu).fit(X, y)
     ours = est.predict_matrix().ravel(order="F")
     size_f = max(1.0, float(np.abs(ours).max()))
     assert_allclose(kf_full @ five, ours, atol=1e-10 * size_f)
-    assert_allclose(kf_full @ four, ours, atol=1e-8 * size_f)  # pinv squares the condition
-    assert_allclose(kf_full @ six, ours, atol=1e-8 * size_f)
+    assert_allclose(kf_full @ four, ours, atol=1e-10 * size_f)
+    assert_allclose(kf_full @ six, ours, atol=1e-10 * size_f)
     assert_allclose(est.dual_coef_, np.linalg.solve(kbar + mu * np.eye(m), y), atol=1e-9 / mu)
 
 

@@ -49,6 +49,8 @@ def test_against_dense(size, share, weighted):
     spread[rows[order], cols[order]] = d
     scattered = op.scatter(d)
     assert_allclose(scattered, p.T @ spread @ q, atol=1e-11)
+    assert_allclose(op @ x.ravel(), op.sample(x))
+    assert_allclose(op.H @ d, scattered.ravel())
     # Adjoint: <sample(x), d> = <x, scatter(d)>.
     assert op.sample(x) @ d == pytest.approx(np.vdot(x, scattered), abs=1e-10)
     mask = np.zeros((n, l))

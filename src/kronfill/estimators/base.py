@@ -336,7 +336,9 @@ def _as_indices(column: NDArray[Any], axis: str) -> Index:
             f"{axis} indices in X must be integers up to 2^53, got {numbers[at]} at position {at}."
         )
         raise IndexRangeError(msg)
-    return np.ascontiguousarray(numbers, dtype=np.intp)
+    index = np.array(numbers, dtype=np.intp, order="C")
+    index.flags.writeable = False  # ours: Observations need not copy it again
+    return index
 
 
 def _objects_as_numbers(column: NDArray[Any]) -> NDArray[Any]:

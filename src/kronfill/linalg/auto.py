@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kronfill.errors import ParameterError
 from kronfill.linalg.dense import Cholesky, GridEigen
 from kronfill.linalg.memory import available_memory
+from kronfill.linalg.operator import uses_grams
 from kronfill.linalg.pcg import PCG, FactorSystem
 from kronfill.linalg.primal import FACTOR_RTOL, PrimalDirect, solve_primal
 from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
@@ -20,11 +21,12 @@ Floats = NDArray[np.float64]
 
 SMALL = 1500
 """Up to this many observations nothing beats the dense Cholesky factorisation."""
-FLOPS = 5e10
+FLOPS = 3e10
 """Rough speed of dense factorisations and products, in multiply-adds a second."""
-OPERATOR_FLOPS = 5e9
+OPERATOR_FLOPS = 1.2e10
 """The same for a pass over the observations."""
-ITERATIONS = 30
+ITERATIONS = 20
+"""Typical of conjugate gradients here."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,18 @@ def _costs(
     if 10.0 * m * (m + extra) < free:
         costs["Cholesky"] = (m**3 / 3 + m * m * extra) / FLOPS
     if 20.0 * unknowns * (unknowns + extra) < free and extra < 4000:
-        gram = shape[0] * (a * b) ** 2 / 2 + m * b * b
-        dense = unknowns**3 / 3 + unknowns**2 * extra + 10 * extra**3
-        costs["PrimalDirect"] = (gram + dense) / FLOPS
+        gram = shape[0] * unknowns**2 / 4 + m * b * b
+        dense = unknowns**3 / 3 + unknowns**2 * (extra + 10) + 10 * extra**3
+        costs["PrimalDirect"] = (gram + dense) / FLOPS + m / 1e8
     inner = min(a, b)
     outer_items = shape[0] if a >= b else shape[1]
-    sweep = 2 * m * inner / OPERATOR_FLOPS + 2 * outer_items * a * b / FLOPS
-    costs["PCG"] = ITERATIONS * (2 if effects else 1) * sweep
+    products = 2 * outer_items * a * b / FLOPS
+    if uses_grams(m, outer_items, inner) and not effects:
+        setup, sweep = m * inner**2 / FLOPS, outer_items * inner**2 / OPERATOR_FLOPS + products
+    else:
+        setup, sweep = 0.0, 2 * m * inner / OPERATOR_FLOPS + products
+    rotation = 10 * (a**3 + b**3) / FLOPS
+    costs["PCG"] = rotation + setup + ITERATIONS * (2 if effects else 1) * sweep + m / 3e7
     return costs
 
 

@@ -10,10 +10,12 @@ number of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
 
 from kronfill.linalg.threads import one_blas_thread
 
@@ -32,37 +34,42 @@ GATHER = 256
 
 
 @numba.njit(cache=True)
-def _group(outer, n, order, indptr):  # type: ignore[no-untyped-def]
+def _group(outer, inner, order, sorted_inner, indptr):  # type: ignore[no-untyped-def]
     """Stable counting sort of the observations by outer item."""
     indptr[:] = 0
     for k in range(len(outer)):
         indptr[outer[k] + 1] += 1
-    for i in range(n):
+    for i in range(len(indptr) - 1):
         indptr[i + 1] += indptr[i]
     place = indptr[:-1].copy()
     for k in range(len(outer)):
         i = outer[k]
-        order[place[i]] = k
-        place[i] += 1
+        at = place[i]
+        order[at] = k
+        sorted_inner[at] = inner[k]
+        place[i] = at + 1
 
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
     """Observations grouped by the items of one axis (compressed sparse rows)."""
 
-    order: Index
+    order: NDArray[Any]
     """Position in the caller's order of each grouped observation."""
-    indptr: Index
-    inner: Index
+    indptr: NDArray[np.int64]
+    inner: NDArray[Any]
     weights: Floats
     """Weights in grouped order; empty when all are 1."""
 
     @classmethod
     def by(cls, outer: Index, inner: Index, n: int, weights: Floats | None = None) -> Grouped:
         """Group by ``outer``, which has ``n`` items."""
-        order, indptr = np.empty(len(outer), np.intp), np.empty(n + 1, np.intp)
-        _group(outer, n, order, indptr)
-        return cls(order, indptr, inner[order], np.empty(0) if weights is None else weights[order])
+        kind = np.int32 if len(outer) < 2**31 and inner.max(initial=0) < 2**31 else np.int64
+        order, sorted_inner = np.empty(len(outer), kind), np.empty(len(outer), kind)
+        indptr = np.empty(n + 1, np.int64)
+        _group(outer, inner, order, sorted_inner, indptr)
+        sorted_weights = np.empty(0) if weights is None else weights[order]
+        return cls(order, indptr, sorted_inner, sorted_weights)
 
     @property
     def outer(self) -> Index:
@@ -195,7 +202,7 @@ def _row_grams(q, indptr, inner, weights, out):  # type: ignore[no-untyped-def]
         _row_gram(q, inner, weights, indptr[i], indptr[i + 1], out[i])
 
 
-def row_grams(q: Floats, indptr: Index, inner: Index, weights: Floats) -> Floats:
+def row_grams(q: Floats, indptr: NDArray[np.int64], inner: NDArray[Any], weights: Floats) -> Floats:
     """sum_k w_k q_k^T q_k for each item that ``indptr`` delimits."""
     out = np.zeros((len(indptr) - 1, q.shape[1], q.shape[1]))
     with one_blas_thread():
@@ -252,8 +259,15 @@ def _scatter(p, q, d, indptr, inner, bounds, parts):  # type: ignore[no-untyped-
         _scatter_segment(p, q, d, indptr, inner, bounds[s], bounds[s + 1], parts[s])
 
 
-class SampledKronecker:
+def uses_grams(m: int, items: int, b: int) -> bool:
+    """Whether the Gram matrices of all items pay, and fit."""
+    return b <= GRAM_RANK and m >= items * b and items * b * b <= GRAM_FLOATS
+
+
+class SampledKronecker(LinearOperator):  # type: ignore[misc]
     """The map X -> (P[r_k] X Q[c_k]^T)_k with its adjoint and its fused normal product.
+
+    As a SciPy ``LinearOperator`` it has shape (m, a b) and acts on X flattened row by row.
 
     Parameters
     ----------
@@ -282,6 +296,7 @@ class SampledKronecker:
         self._grouped = grouped
         self.m = len(grouped.inner)
         self.core_shape = (p.shape[1], q.shape[1])
+        super().__init__(np.dtype(float), (self.m, p.shape[1] * q.shape[1]))
         self._bounds = self._segments()
         self._parts = np.empty((len(self._bounds) - 1, *self.core_shape))
         self._grams = self._make_grams()
@@ -292,8 +307,7 @@ class SampledKronecker:
         That costs m b^2 once, at the speed of matrix products, and makes a product cost N b^2
         instead of m b.
         """
-        items, b = len(self._p), self.core_shape[1]
-        if b > GRAM_RANK or self.m < items * b or items * b * b > GRAM_FLOATS:
+        if not uses_grams(self.m, len(self._p), self.core_shape[1]):
             return None
         return row_grams(self._q, self._indptr, self._grouped.inner, self._grouped.weights)
 
@@ -304,6 +318,12 @@ class SampledKronecker:
         work = np.cumsum(np.diff(self._indptr) + a)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, limit) / limit)
         return np.unique(np.concatenate([[0], cuts, [len(self._p)]]))
+
+    def _matvec(self, x: Floats) -> Floats:
+        return self.sample(np.reshape(x, self.core_shape))
+
+    def _rmatvec(self, d: Floats) -> Floats:
+        return self.scatter(np.ravel(d)).ravel()
 
     def normal(self, x: Floats) -> Floats:
         """P^T [W o (P X Q^T) on the observed entries] Q, in one pass."""
@@ -344,7 +364,7 @@ def _pair_products(left, right, rows, cols, out):  # type: ignore[no-untyped-def
         out[k] = total
 
 
-def pair_products(left: Floats, right: Floats, rows: Index, cols: Index) -> Floats:
+def pair_products(left: Floats, right: Floats, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:
     """``left[r_k] . right[c_k]`` for each pair."""
     out = np.empty(len(rows))
     _pair_products(np.ascontiguousarray(left), np.ascontiguousarray(right), rows, cols, out)

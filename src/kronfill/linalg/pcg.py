@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +37,8 @@ __all__ = ["PCG", "FactorSystem"]
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 FACTOR_RTOL = 1e-13
+WIDE = 600
+"""Below this rank the threads of BLAS cost more than they save."""
 
 
 @dataclass(frozen=True)
@@ -189,8 +192,9 @@ class Rotated:
         """
         shift = (counts @ phi) / counts.sum() if centred else np.zeros(phi.shape[1])
         moved = phi - shift
-        lam, turn = scipy.linalg.eigh(moved.T @ (counts[:, None] * moved), check_finite=False)
-        return cls(moved @ turn, turn, np.maximum(lam, 0.0), shift @ turn)
+        with one_blas_thread() if phi.shape[1] < WIDE else nullcontext():
+            lam, turn = scipy.linalg.eigh(moved.T @ (counts[:, None] * moved), check_finite=False)
+            return cls(moved @ turn, turn, np.maximum(lam, 0.0), shift @ turn)
 
 
 class FactorSystem:
