@@ -78,12 +78,12 @@ def test_same_bits_for_any_number_of_threads():
             assert_array_equal(one, two)
 
 
-def test_grouping_is_stable():
+def test_grouping_sorts_by_outer_then_inner_item():
     outer, inner = np.array([2, 0, 2, 1, 0]), np.array([5, 4, 3, 2, 1])
     grouped = Grouped.by(outer, inner, 4)
-    assert_array_equal(grouped.order, [1, 4, 3, 0, 2])
+    assert_array_equal(grouped.order, [4, 1, 3, 2, 0])
     assert_array_equal(grouped.indptr, [0, 2, 3, 5, 5])
-    assert_array_equal(grouped.inner, [4, 1, 2, 5, 3])
+    assert_array_equal(grouped.inner, [1, 4, 2, 3, 5])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

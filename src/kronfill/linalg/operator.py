@@ -27,32 +27,43 @@ Index = NDArray[np.intp]
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and infinity honest
 SEGMENTS = 32
 SEGMENT_BYTES = 1 << 23
-CHUNK = 128
-GRAM_RANK = 96
+CHUNK_FLOATS = 1 << 16
+BLOCK_FLOATS = 1 << 17
+GRAM_RANK = 32
 GRAM_FLOATS = 1 << 26
 GATHER = 256
 
 
 @numba.njit(cache=True)
-def _group(outer, inner, order, sorted_inner, indptr):  # type: ignore[no-untyped-def]
-    """Stable counting sort of the observations by outer item."""
+def _starts(keys, indptr):  # type: ignore[no-untyped-def]
+    """indptr[i] = number of keys below i."""
     indptr[:] = 0
-    for k in range(len(outer)):
-        indptr[outer[k] + 1] += 1
+    for k in range(len(keys)):
+        indptr[keys[k] + 1] += 1
     for i in range(len(indptr) - 1):
         indptr[i + 1] += indptr[i]
-    place = indptr[:-1].copy()
-    for k in range(len(outer)):
-        i = outer[k]
-        at = place[i]
+
+
+@numba.njit(cache=True)
+def _group(outer, inner, first, order, sorted_inner, place):  # type: ignore[no-untyped-def]
+    """Two stable counting sorts: by inner item, then by outer item."""
+    _starts(inner, place)
+    for k in range(len(inner)):
+        at = place[inner[k]]
+        first[at] = k
+        place[inner[k]] = at + 1
+    _starts(outer, place)
+    for t in range(len(outer)):
+        k = first[t]
+        at = place[outer[k]]
         order[at] = k
         sorted_inner[at] = inner[k]
-        place[i] = at + 1
+        place[outer[k]] = at + 1
 
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """Observations grouped by the items of one axis (compressed sparse rows)."""
+    """Observations grouped by the items of one axis, sorted by the other within each group."""
 
     order: NDArray[Any]
     """Position in the caller's order of each grouped observation."""
@@ -64,10 +75,13 @@ class Grouped:
     @classmethod
     def by(cls, outer: Index, inner: Index, n: int, weights: Floats | None = None) -> Grouped:
         """Group by ``outer``, which has ``n`` items."""
-        kind = np.int32 if len(outer) < 2**31 and inner.max(initial=0) < 2**31 else np.int64
-        order, sorted_inner = np.empty(len(outer), kind), np.empty(len(outer), kind)
-        indptr = np.empty(n + 1, np.int64)
-        _group(outer, inner, order, sorted_inner, indptr)
+        widest = int(inner.max(initial=0)) + 1
+        kind = np.int32 if max(len(outer), widest) < 2**31 else np.int64
+        first, order, sorted_inner = (np.empty(len(outer), kind) for _ in range(3))
+        place = np.empty(max(n, widest) + 1, np.int64)
+        _group(outer, inner, first, order, sorted_inner, place)
+        indptr = np.zeros(n + 1, np.int64)
+        indptr[1:] = place[:n]  # after the sort, the start of an item has moved to its end
         sorted_weights = np.empty(0) if weights is None else weights[order]
         return cls(order, indptr, sorted_inner, sorted_weights)
 
@@ -96,12 +110,17 @@ def _add_outer(p, g, work, total):  # type: ignore[no-untyped-def]
             total[i, j] += work[i, j]
 
 
+@numba.njit(cache=True)
+def _chunk(b):  # type: ignore[no-untyped-def]
+    """Outer items worked on together: their vectors fit in the cache."""
+    return max(32, min(1024, CHUNK_FLOATS // b))
+
+
 @numba.njit(cache=True, fastmath=FAST)
 def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped-def]
-    """G = sum over the observations of one item of w (t . q_k) q_k, four at a time."""
+    """g += sum over the observations start, ..., end - 1 of w (t . q_k) q_k, four at a time."""
     weighted = len(weights) > 0
     b = q.shape[1]
-    _zero(g)
     k = start
     while k + 4 <= end:
         q0 = q[inner[k]]
@@ -140,15 +159,28 @@ def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped
 
 @numba.njit(cache=True, fastmath=FAST)
 def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # type: ignore[no-untyped-def]
-    t = np.empty((CHUNK, q.shape[1]))
-    g = np.empty((CHUNK, q.shape[1]))
+    b = q.shape[1]
+    chunk = _chunk(b)
+    t = np.empty((chunk, b))
+    g = np.empty((chunk, b))
+    cursor = np.empty(chunk, np.int64)
     work = np.empty(total.shape)
-    for start in range(first, last, CHUNK):
-        n = min(CHUNK, last - start)
+    block = max(64, BLOCK_FLOATS // b)
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
         np.dot(p[start : start + n], x, t[:n])
         for i in range(n):
-            row = start + i
-            _normal_row(t[i], g[i], q, inner, weights, indptr[row], indptr[row + 1])
+            _zero(g[i])
+            cursor[i] = indptr[start + i]
+        # One block of q at a time: it stays in the cache while all items of the chunk use it.
+        for low in range(0, len(q), block):
+            for i in range(n):
+                begin = cursor[i]
+                end = begin
+                while end < indptr[start + i + 1] and inner[end] < low + block:
+                    end += 1
+                _normal_row(t[i], g[i], q, inner, weights, begin, end)
+                cursor[i] = end
         _add_outer(p[start : start + n], g[:n], work, total)
 
 
@@ -156,11 +188,12 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
 def _gram_segment(p, x, grams, first, last, total):  # type: ignore[no-untyped-def]
     """The same from the matrices sum_k w_k q_k^T q_k of each item."""
     b = x.shape[1]
-    t = np.empty((CHUNK, b))
-    g = np.empty((CHUNK, b))
+    chunk = _chunk(b)
+    t = np.empty((chunk, b))
+    g = np.empty((chunk, b))
     work = np.empty(total.shape)
-    for start in range(first, last, CHUNK):
-        n = min(CHUNK, last - start)
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
         np.dot(p[start : start + n], x, t[:n])
         for i in range(n):
             gram = grams[start + i]
@@ -212,29 +245,50 @@ def row_grams(q: Floats, indptr: NDArray[np.int64], inner: NDArray[Any], weights
 
 @numba.njit(cache=True, fastmath=FAST)
 def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    t = np.empty((CHUNK, q.shape[1]))
-    for start in range(first, last, CHUNK):
-        n = min(CHUNK, last - start)
+    chunk = _chunk(q.shape[1])
+    t = np.empty((chunk, q.shape[1]))
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
         np.dot(p[start : start + n], x, t[:n])
         for i in range(n):
+            ti = t[i]
             for k in range(indptr[start + i], indptr[start + i + 1]):
+                qk = q[inner[k]]
                 v = 0.0
-                for j in range(q.shape[1]):
-                    v += t[i, j] * q[inner[k], j]
+                for j in range(len(qk)):
+                    v += ti[j] * qk[j]
                 out[k] = v
 
 
 @numba.njit(cache=True, fastmath=FAST)
+def _scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
+    """g = sum of d_k q_k, four at a time."""
+    _zero(g)
+    k = start
+    while k + 4 <= end:
+        q0 = q[inner[k]]
+        q1 = q[inner[k + 1]]
+        q2 = q[inner[k + 2]]
+        q3 = q[inner[k + 3]]
+        for j in range(len(g)):
+            g[j] += d[k] * q0[j] + d[k + 1] * q1[j] + d[k + 2] * q2[j] + d[k + 3] * q3[j]
+        k += 4
+    while k < end:
+        q0 = q[inner[k]]
+        for j in range(len(g)):
+            g[j] += d[k] * q0[j]
+        k += 1
+
+
+@numba.njit(cache=True, fastmath=FAST)
 def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignore[no-untyped-def]
-    g = np.empty((CHUNK, q.shape[1]))
+    chunk = _chunk(q.shape[1])
+    g = np.empty((chunk, q.shape[1]))
     work = np.empty(total.shape)
-    for start in range(first, last, CHUNK):
-        n = min(CHUNK, last - start)
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
         for i in range(n):
-            _zero(g[i])
-            for k in range(indptr[start + i], indptr[start + i + 1]):
-                for j in range(q.shape[1]):
-                    g[i, j] += d[k] * q[inner[k], j]
+            _scatter_row(g[i], q, d, inner, indptr[start + i], indptr[start + i + 1])
         _add_outer(p[start : start + n], g[:n], work, total)
 
 

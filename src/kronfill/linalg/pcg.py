@@ -112,7 +112,7 @@ class PCG(RidgeSolver):
         precondition = 1.0 / (system.expected + mu)
         x = np.zeros_like(rhs) if start is None else system.rotate(start)
         r = rhs - system.normal(x) - mu * x if start is not None else rhs.copy()
-        target, measured = self.tol, system.dual_norm(r) / scale if scale > 0 else 0.0
+        target, measured = self.tol, np.inf if scale > 0 and r.any() else 0.0
         status = Status.CONVERGED
         while measured > self.tol:
             begun = len(history)
