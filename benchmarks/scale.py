@@ -2,7 +2,7 @@
 
 N and L random points on each axis; length scale 0.7 gives ranks near 60, 0.2 near 256, 0.05 near
 2,000; mu = 0.1, factors to 1e-13 of the trace. Time is ``fit(X, y)`` from arrays: validation,
-sorting, factors and solve. The relative residual is measured with the exact kernels on sampled rows.
+sorting, factors and solve. The relative residual is that of the exact kernels, on sampled rows.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -78,7 +80,8 @@ def test_equals_the_estimator():
     kernel = kf.kernels.rbf(PLACES.loc[order]) + kf.kernels.constant(n)
     kernel = kernel + 0.1 * kf.kernels.identity(n)
     obs = done.observations
-    est = kf.KKMCEX(kernel, None, mu=0.3, center="mean").fit(obs)
+    columns = kf.kernels.constant(6) + kf.kernels.identity(6)
+    est = kf.KKMCEX(kernel, columns, mu=0.3, center="mean").fit(obs)
     assert_allclose(done.predicted.to_numpy(), est.predict_matrix(), atol=1e-10)
 
 
@@ -91,8 +94,14 @@ def test_graph_kernel_and_similarity_matrix():
     matrix = kf.kernels.rbf(PLACES[["x", "y"]]).to_array()
     similar = pd.DataFrame(matrix, index=PLACES.index, columns=PLACES.index)
     by_matrix = kf.complete(frame, rows=similar, mu=0.1)
-    by_kernel = kf.complete(frame, rows=kf.kernels.precomputed(similar), mu=0.1)
-    assert_allclose(by_matrix.filled.to_numpy(), by_kernel.filled.to_numpy())
+    assert by_matrix.filled.shape == (12, 6)
+    # A kernel object is taken as it is; a similarity matrix gets a constant and an identity part.
+    own = kf.kernels.precomputed(similar)
+    labels = list(PLACES.index)
+    parts = own + kf.kernels.constant(labels) + 0.1 * kf.kernels.identity(labels)
+    by_kernel = kf.complete(frame, rows=parts, mu=0.1)
+    assert_allclose(by_matrix.filled.to_numpy(), by_kernel.filled.to_numpy(), atol=1e-9)
+    assert not np.allclose(kf.complete(frame, rows=own, mu=0.1).filled, by_kernel.filled)
     positional = PLACES.loc[frame.index, ["x", "y"]].to_numpy()
     array = kf.kernels.rbf(positional).to_array()
     assert kf.complete(frame, rows=array, mu=0.1).filled.shape == (10, 6)
@@ -140,15 +149,79 @@ def test_missing_labels_are_named():
         done.predict([("p1x", DAYS.index[0])])
     with pytest.raises(ParameterError, match="one pair per entry"):
         done.predict([("p1", DAYS.index[0], 3)])
+    with pytest.raises(ParameterError, match="list of"):
+        done.predict(("p1", DAYS.index[0]))
+    with pytest.raises(ParameterError, match="n must be a positive integer"):
+        done.best(-1)
+    assert len(done.best(1, rows="p1")) == 1
 
 
 def test_bad_arguments():
     with pytest.raises(ParameterError, match="method must be one of"):
         kf.complete(table(), method="svd")
+    with pytest.raises(ParameterError, match="to_frame"):
+        kf.complete(table(), rows=PLACES["x"])
+    assert kf.complete(table(), PLACES, method="KKMCEX", mu=1.0).model.mu_ == 1.0
     with pytest.raises(ParameterError, match="needs a table of features"):
         kf.complete(table(), rows=nx.path_graph(list(PLACES.index)), method="imc")
     with pytest.warns(KronfillWarning, match="Nothing is known"):
         kf.complete(table(), mu=1.0)
+
+
+@pytest.mark.parametrize("known", ["rows", "cols", "graph", "similarity", "nothing"])
+def test_known_on_one_axis_beats_the_effects(known):
+    """Levels of rows and columns are used, whatever is known.
+
+    The noise is 1, predicting the mean has error 3.6, and the truth is additive: fitting row and
+    column effects, its own model, has 0.35.
+    """
+    rng = np.random.default_rng(4)
+    x, t = rng.random(40), rng.random(30)
+    truth = 20 + 10 * np.sin(3 * x)[:, None] + 5 * t[None, :]
+    truth = truth + rng.standard_normal((40, 1))
+    noisy = truth + rng.standard_normal(truth.shape)
+    seen = rng.random(truth.shape) < 0.5
+    frame = pd.DataFrame(np.where(seen, noisy, np.nan))
+    rows = pd.DataFrame({"x": x})
+    similar = pd.DataFrame(kf.kernels.rbf(rows).to_array())
+    graph = nx.from_numpy_array((np.abs(x[:, None] - x) < 0.1) * 1.0)
+    sides = {
+        "rows": {"rows": rows}, "cols": {"cols": pd.DataFrame({"t": t})},
+        "graph": {"rows": graph}, "similarity": {"rows": similar}, "nothing": {},
+    }[known]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KronfillWarning)
+        predicted = kf.complete(frame, **sides).predicted.to_numpy()
+    error = np.sqrt(np.mean((predicted - truth)[~seen] ** 2))
+    assert error < 0.6
+
+
+def test_index_names_frequency_and_multiindex_are_kept():
+    frame = table().rename_axis(index="place", columns="day")
+    same = kf.complete(frame, method="mc", mu=0.1).filled
+    assert same.index.equals(frame.index)
+    assert (same.index.name, same.columns.name) == ("place", "day")
+    assert same.columns.freq == frame.columns.freq
+    more = kf.complete(frame, PLACES, DAYS, mu=0.1).filled
+    assert (more.index.name, more.columns.name) == ("place", "day")
+    levels = pd.MultiIndex.from_product([["n", "s"], range(5)], names=["region", "id"])
+    nested = kf.complete(frame.set_axis(levels), method="mc", mu=0.1).filled
+    assert nested.index.equals(levels)
+    assert nested.loc["n"].shape == (5, 6)
+
+
+def test_new_rows_are_labelled():
+    done = kf.complete(table(), PLACES, DAYS, mu=0.1)
+    new = PLACES.iloc[[2]].rename(index={"p2": "twin"})
+    got = done.extrapolate(rows=new)
+    assert list(got.index) == ["twin"]
+    assert list(got.columns) == list(done.filled.columns)
+    assert np.isfinite(got.to_numpy()).all()
+
+
+def test_certificate_of_a_completion():
+    found = kf.complete(table(), PLACES, DAYS, mu=0.1).certificate(value_range=(0, 40))
+    assert found.value >= 0
 
 
 def test_single_row_and_single_column():

@@ -15,7 +15,7 @@ from kronfill.data import Labels, Observations
 from kronfill.data._tables import import_pandas
 from kronfill.errors import KronfillWarning, LabelError, ParameterError
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
-from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.base import MatrixRegressor, check_rank
 from kronfill.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ def complete(
     """Fill in the missing entries of a table from what is known about its rows and columns.
 
     What estimators leave to the user is chosen here: the ridge weight, a mean, and two parts that
-    are added to kernels made from features or graphs: a constant, so that what is known about an
-    axis can tell the general level of its items, and an identity part, so that an item may differ
-    from what its description says.
+    are added to kernels made from features, graphs and similarity matrices: a constant, so that
+    what is known about an axis can tell the general level of its items, and an identity part, so
+    that an item may differ from what its description says. An axis of which nothing is known has
+    these two parts alone. A kernel object is taken as it is.
 
     Parameters
     ----------
@@ -97,6 +98,7 @@ def complete(
     >>> done.status.loc["d", "tue"]
     'extrapolated'
     """
+    method = method.lower() if isinstance(method, str) else method
     if method not in METHODS:
         msg = f"method must be one of {METHODS}, got {method!r}."
         raise ParameterError(msg)
@@ -114,7 +116,8 @@ def complete(
         )
         warnings.warn(message, KronfillWarning, stacklevel=2)
     model.fit(observations)
-    return Completion(model, observations, (row.told, col.told))
+    known = (getattr(table, "index", None), getattr(table, "columns", None))
+    return Completion(model, observations, (row.told, col.told), known)
 
 
 class Completion:
@@ -143,19 +146,22 @@ class Completion:
     """
 
     def __init__(
-        self, model: MatrixRegressor, observations: Observations, told: tuple[str, str]
+        self,
+        model: MatrixRegressor,
+        observations: Observations,
+        told: tuple[str, str],
+        known: tuple[Any, Any] = (None, None),
     ) -> None:
         self.model = model
         self.observations = observations
         self._told = told
+        self._known = known
 
     @property
     def _index(self) -> tuple[Any, Any]:
-        pd = import_pandas("completed tables")
-        index, columns = (
-            pd.Index(list(part or ()), tupleize_cols=False)
-            for part in (self.observations.row_labels, self.observations.col_labels)
-        )
+        """Index and columns of the results: those of the table, and what came in addition."""
+        labels = (self.observations.row_labels or (), self.observations.col_labels or ())
+        index, columns = (_longer(own, part) for own, part in zip(self._known, labels, strict=True))
         return index, columns
 
     @property
@@ -199,9 +205,12 @@ class Completion:
         ndarray of shape (len(pairs),)
         """
         pairs = pairs.itertuples(index=False) if hasattr(pairs, "itertuples") else pairs
-        both = [tuple(pair) for pair in pairs]
+        both = [pair if isinstance(pair, tuple | list) else () for pair in pairs]
         if any(len(pair) != 2 for pair in both):
-            msg = "pairs must be (row label, column label), one pair per entry."
+            msg = (
+                "pairs must be a list of (row label, column label), one pair per entry, such as "
+                f"[{(self.observations.row_labels or ('',))[0]!r}, ...]; got {pairs!r}."
+            )
             raise ParameterError(msg)
         at_r = self.observations.row_index([pair[0] for pair in both])
         at_c = self.observations.col_index([pair[1] for pair in both])
@@ -225,7 +234,9 @@ class Completion:
             Columns "row", "rank", "column" and "value", best first.
         """
         pd = import_pandas("best columns per row")
+        check_rank(n, "n")
         obs = self.observations
+        rows = [rows] if isinstance(rows, str) else rows
         labels = list(obs.row_labels or ()) if rows is None else list(rows)
         at = obs.row_index(labels)
         values = self.model.predict_matrix(rows=at)
@@ -241,14 +252,54 @@ class Completion:
         names = ["row", "rank", "column", "value"]
         return cast("DataFrame", pd.DataFrame(lines, columns=names))
 
+    def extrapolate(self, rows: Any = None, cols: Any = None) -> DataFrame:
+        """Predict rows and columns that are not in the table.
+
+        Parameters
+        ----------
+        rows, cols : DataFrame or array-like, optional
+            What is known about the new items, in the form in which it was given for the others.
+            None stands for all the rows (columns) of the table.
+
+        Returns
+        -------
+        DataFrame
+            Labelled with the index of what was given.
+        """
+        pd = import_pandas("extrapolated tables")
+        values = self.model.extrapolate(rows, cols)
+        index, columns = (
+            own if new is None else getattr(new, "index", None)
+            for new, own in zip((rows, cols), self._index, strict=True)
+        )
+        return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
+
+    def certificate(self, value_range: tuple[float, float], **settings: Any) -> Any:
+        """Bound the loss on the entries that were not observed.
+
+        Parameters
+        ----------
+        value_range : tuple of float
+            Range that all values are known to obey, whatever was observed.
+        **settings : object
+            As for :func:`kronfill.bounds.certificate`.
+
+        Returns
+        -------
+        Certificate
+        """
+        from kronfill.bounds import certificate
+
+        return certificate(self.model, value_range, **settings)
+
     def _summary(self) -> tuple[str, list[tuple[str, int]], str]:
         obs = self.observations
         n, l = obs.shape
         warm = (n - len(obs.cold_rows)) * (l - len(obs.cold_cols))
         counts = [("observed", obs.m), ("filled", warm - obs.m), ("extrapolated", n * l - warm)]
         title = (
-            f"Completion of {n} rows x {l} columns by {type(self.model).__name__} "
-            f"(mu = {self.model.mu_:.3g})"
+            f"Completion of {_count(n, 'row')} x {_count(l, 'column')} by "
+            f"{type(self.model).__name__} (mu = {self.model.mu_:.3g})"
         )
         return title, counts, f"rows: {self._told[0]}; columns: {self._told[1]}"
 
@@ -262,11 +313,31 @@ class Completion:
         cells = "".join(
             f"<tr><th style='text-align:left'>{name}</th><td>{k:,}</td></tr>" for name, k in counts
         )
-        head = self.filled.iloc[:8, :8].to_html(float_format=lambda v: f"{v:.4g}")
+        corner = self.filled.iloc[:8, :8]
+        if hasattr(corner.columns, "strftime"):
+            corner = corner.set_axis(corner.columns.strftime("%Y-%m-%d"), axis=1)
+        head = corner.to_html(float_format=lambda v: f"{v:.4g}")
         return (
             f"<div><p><b>{escape(title)}</b><br>{escape(told)}</p>"
             f"<table>{cells}</table><p>First rows and columns, filled:</p>{head}</div>"
         )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _longer(own: Any, labels: tuple[Any, ...]) -> Any:
+    """The index of the table, kept as it is, with further labels behind."""
+    pd = import_pandas("completed tables")
+    if not isinstance(own, pd.Index):
+        return pd.Index(list(labels), tupleize_cols=False)
+    more = list(labels[len(own) :])
+    if not more:
+        return own
+    if isinstance(own, pd.MultiIndex):
+        return own.append(pd.MultiIndex.from_tuples(more, names=own.names))
+    return own.append(pd.Index(more, tupleize_cols=False)).rename(own.name)
 
 
 def _observations(table: Any) -> Observations:
@@ -282,7 +353,9 @@ def _observations(table: Any) -> Observations:
 def _axis(side: Any, labels: Any, size: int, name: str, identity: float = IDENTITY) -> Axis:
     """Match the side information of one axis with the labels of the table."""
     if side is None:
-        return Axis(labels, None, None, "nothing known")
+        # Nothing is shared but a general level: a constant and an identity part.
+        both = kernels.constant(size) + kernels.identity(size)
+        return Axis(labels, both, None, "nothing known")
     if isinstance(side, Kernel):
         return _matched(side, labels, size, name, f"kernel {side!r}", features=None)
     if hasattr(side, "adjacency") and hasattr(side, "nodes"):
@@ -292,10 +365,19 @@ def _axis(side: Any, labels: Any, size: int, name: str, identity: float = IDENTI
     if hasattr(side, "columns") and hasattr(side, "index"):
         if len(side.index) == len(side.columns) and set(side.index) == set(side.columns):
             kernel = kernels.precomputed(side)
-            return _matched(kernel, labels, size, name, "similarity matrix", features=None)
+            matched = _matched(kernel, labels, size, name, "similarity matrix", features=None)
+            return _with_parts(matched, identity)
         return _with_parts(_featured(side, labels, size, name), identity)
+    if hasattr(side, "to_frame") or hasattr(side, "to_pandas"):
+        msg = (
+            f"What is known about the {name}s is a {type(side).__name__}, which has no labels to "
+            "match or no columns: give a pandas DataFrame whose index holds the labels "
+            "(Series.to_frame(), to_pandas().set_index(...))."
+        )
+        raise ParameterError(msg)
     kernel = kernels.as_kernel(side, f"{name}s")
-    return _matched(kernel, labels, size, name, "similarity matrix", features=None)
+    matched = _matched(kernel, labels, size, name, "similarity matrix", features=None)
+    return _with_parts(matched, identity)
 
 
 def _featured(side: Any, labels: Any, size: int, name: str) -> Axis:
@@ -339,9 +421,10 @@ def _with_parts(axis: Axis, identity: float) -> Axis:
     kernel = axis.kernel
     if kernel is None:
         return axis
-    parts = kernel + kernels.constant(kernel.n)
+    size = float(kernel.diagonal().mean()) or 1.0
+    parts = kernel + size * kernels.constant(kernel.n)
     if identity > 0:
-        parts = parts + identity * kernels.identity(kernel.n)
+        parts = parts + identity * size * kernels.identity(kernel.n)
     return Axis(axis.labels, parts, axis.features, axis.told)
 
 
@@ -358,15 +441,16 @@ def _estimator(
     sides = (row.kernel, col.kernel)
     if method == "kkmcex":
         return KKMCEX(*sides, **common)
-    if method == "rrmcex":
-        return RRMCEX(*sides, **common)
+    if method == "rrmcex":  # where nothing is known there is no leading direction to cut to
+        ranks = [1.0 if axis.told == "nothing known" else 0.99 for axis in (row, col)]
+        return RRMCEX(*sides, *ranks, **common)
     more = {**common, "rank": rank, "random_state": random_state}
     if method == "kmc":
         return KMC(*sides, **more)
     if method == "mc":
         return MC(**more)
     for axis, name in ((row, "rows"), (col, "cols")):
-        if axis.kernel is not None and axis.features is None:
+        if axis.told != "nothing known" and axis.features is None:
             msg = f"method='imc' needs a table of features for {name}=, got {axis.told}."
             raise ParameterError(msg)
     return IMC(row.features, col.features, **more)

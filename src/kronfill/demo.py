@@ -125,7 +125,7 @@ def draw(split: Split, predicted: Floats, path: Path) -> None:
     cold = split.hidden_stations.any(axis=1)
     order = np.lexsort((-level, cold))
     low, high = np.nanquantile(split.truth, [0.01, 0.99])
-    titles = ("true", "observed", "predicted by KKMCEX")
+    titles = ("true (white: not in the data)", "observed", "predicted by KKMCEX")
     for ax, title, table in zip(axes, titles, (split.truth, split.seen, predicted), strict=True):
         image = ax.imshow(
             table[order],

@@ -191,7 +191,7 @@ BAD = [
     ({"values": [[1.0], [2.0], [3.0]]}, ShapeError, r"array of shape \(3, 1\)"),
     ({"values": [[1.0], [2.0, 3.0]]}, ShapeError, "nested sequences of different lengths"),
     ({"values": [1.0, 2.0]}, ShapeError, "rows has 3, cols has 3, values has 2"),
-    ({"rows": [0, 1, 2]}, IndexRangeError, r"rows .* \[0, 1\], got 2 at position 2"),
+    ({"rows": [0, 1, 2]}, IndexRangeError, r"\[0, 1\], counted from 0, got 2 at position 2"),
     ({"cols": [0, -1, 1]}, IndexRangeError, r"cols .* got -1 at position 1; is the shape right"),
     ({"cols": [9, 9, 9]}, IndexRangeError, "position 2; is"),
     ({"rows": [0, 0.5, 1]}, IndexRangeError, "got 0.5 at position 1"),

@@ -17,7 +17,13 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from kronfill import kernels as kk
-from kronfill.errors import FeatureError, NonFiniteError, ParameterError, ShapeError
+from kronfill.errors import (
+    FeatureError,
+    KronfillWarning,
+    NonFiniteError,
+    ParameterError,
+    ShapeError,
+)
 from kronfill.kernels import FeatureTable
 from kronfill.linalg.psd import check_symmetric_psd
 
@@ -189,13 +195,21 @@ def test_objects_are_looked_into():
 
 
 def test_wide_categories_stay_sparse():
-    frame = pd.DataFrame({"id": [f"k{i}" for i in range(400)], "x": np.arange(400.0)})
+    frame = pd.DataFrame({"id": [f"k{i}" for i in range(400)] * 2, "x": np.arange(800.0)})
     table = FeatureTable.from_data(frame)
     assert sparse.issparse(table.values)
-    assert table.nbytes < 400 * 400
+    assert table.nbytes < 400 * 800
     kernel = kk.linear(frame)
     assert_allclose(kernel.cross(frame.iloc[:3]), kernel.to_array()[:3], atol=1e-12)
-    assert kernel.cross(frame.iloc[:0]).shape == (0, 400)
+    assert kernel.cross(frame.iloc[:0]).shape == (0, 800)
+
+
+def test_names_as_categories_are_warned_of():
+    frame = pd.DataFrame(
+        {"opened": [f"2020-01-{i:02}" for i in range(1, 31)], "x": np.arange(30.0)}
+    )
+    with pytest.warns(KronfillWarning, match="'opened' has 30 different texts.*to_datetime"):
+        FeatureTable.from_data(frame)
 
 
 def test_tanimoto_and_periodic_take_numbers_as_they_are():

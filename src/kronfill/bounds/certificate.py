@@ -234,6 +234,8 @@ def certificate(
     """
     limits = check_range(value_range)
     check_delta(delta)
+    if holdout is not None:
+        _check_values(holdout, limits, "hold-out")
     model, candidates = _declared(estimator, kernels)
     fitted_form(model)
     train = _observations(model)
@@ -260,7 +262,6 @@ def _routes(case: Case, holdout: Observations | None, candidates: int | None) ->
         for name, route in class_routes(case).items():
             routes[name] = _shared(route, candidates)
     if holdout is not None:
-        _check_values(holdout, case.value_range, "hold-out")
         if not np.isfinite(case.loss.bound):
             msg = f"a hold-out needs a loss of finite range, got the {case.loss}; clip it."
             raise ParameterError(msg)
@@ -320,7 +321,10 @@ def _why_not(loss: Loss, candidates: int | None) -> str:
 
 def _check_values(observations: Any, limits: tuple[float, float], name: str) -> None:
     if not isinstance(observations, Observations):
-        msg = f"holdout must be an Observations, got {type(observations).__name__}."
+        msg = (
+            f"holdout must be an Observations (rows, cols, values, shape), got "
+            f"{type(observations).__name__}."
+        )
         raise DataError(msg)
     low, high = float(observations.values.min()), float(observations.values.max())
     if low < limits[0] or high > limits[1]:

@@ -137,7 +137,7 @@ def own_index(values: Any, name: str, size: int) -> IntArray:
         raise IndexRangeError(msg)
     if array.min() < 0 or array.max() >= size:
         bad = (array < 0) | (array >= size)
-        msg = f"{allowed}, got {_offenders(array, bad)}; is the shape right?"
+        msg = f"{allowed}, counted from 0, got {_offenders(array, bad)}; is the shape right?"
         raise IndexRangeError(msg)
     return _own(array, np.intp)
 

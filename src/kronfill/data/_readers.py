@@ -124,6 +124,12 @@ def read_long(
     `columns` maps "row", "col", "value" and "weight" to a column name or None.
     """
     check_policy(duplicates)
+    if hasattr(source, "to_frame") and not hasattr(source, "columns"):
+        msg = (
+            f"a long table needs columns for row, column and value, got a {type(source).__name__}; "
+            "a stacked one becomes such a table by reset_index()"
+        )
+        raise DataError(msg)
     table = open_table(source)
     at = _locate(table, columns)
     rows, row_axis = _axis(table, at["row"], row_labels, "row")

@@ -69,8 +69,8 @@ class Observations:
     >>> Observations([0, 7], [1, 1], [5.0, 3.0], shape=(3, 4))
     Traceback (most recent call last):
     ...
-    kronfill.errors.IndexRangeError: rows must be integers in [0, 2], got 7 at position 1; is the \
-shape right?
+    kronfill.errors.IndexRangeError: rows must be integers in [0, 2], counted from 0, got 7 at \
+position 1; is the shape right?
     """
 
     _entries: Entries

@@ -190,7 +190,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _needs_y(self, method: str) -> str:
         return (
             f"{type(self).__name__}.{method} requires y to be passed, but the target y is None; "
-            "only an Observations brings its own values."
+            "only an Observations brings its own values: Observations.from_matrix(table) makes one "
+            "of a table with missing entries."
         )
 
     def _pairs(self, X: Any, *, reset: bool) -> tuple[Index, Index]:

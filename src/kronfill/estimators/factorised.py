@@ -129,6 +129,10 @@ class FactorisedRegressor(MatrixRegressor):
         """H at the observed columns, unless the start is worked out in factor space."""
         return None
 
+    def _rank(self) -> int:
+        """Number of factors; more than the matrix has rows or columns would add nothing."""
+        return min(int(self.rank), *self.shape_)
+
     def _rng(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.Generator):
             return self.random_state
@@ -138,7 +142,7 @@ class FactorisedRegressor(MatrixRegressor):
 
     def _random(self, kind: str, size: int) -> Floats:
         rng = self._rng()
-        shape = (size, int(self.rank))
+        shape = (size, self._rank())
         return rng.random(shape) if kind == "uniform" else rng.standard_normal(shape)
 
 
@@ -153,7 +157,7 @@ def fit_in_factors(estimator: FactorisedRegressor, row: Axis, col: Axis, sampled
     values = estimator._start_values(sampled, col)
     if values is None:
         core = _start_core(estimator, row.phi, col.phi, inner)
-        values = col.phi @ leading_pair(core, int(estimator.rank), estimator._rng())[1]
+        values = col.phi @ leading_pair(core, estimator._rank(), estimator._rng())[1]
     problem = FactorAlternation(row.phi, col.phi, inner, estimator.mu_)
     state = estimator._run(problem, values, inner)
     effects = _expanded(state.effects, row.items, col.items, sampled.shape)
@@ -206,7 +210,7 @@ class MC(FactorisedRegressor):
     shape : tuple of int, optional
         Size of the matrix; by default that of the observations, or the largest index plus one.
     rank : int, default=10
-        Number of latent factors.
+        Number of latent factors; at most min(N, L) are used.
     mu : float or "auto", default=1.0
         Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
@@ -281,7 +285,7 @@ class MC(FactorisedRegressor):
         self._model = Bilinear(*bases, None, state.effects, self.shape_)
 
     def _start(self, sampled: Sampled) -> Floats:
-        rank, (n, l) = int(self.rank), sampled.shape
+        rank, (n, l) = self._rank(), sampled.shape
         if self.warm_start and getattr(self, "H_", np.empty(0)).shape == (l, rank):
             return self.H_
         start = self._settings().start
@@ -309,7 +313,7 @@ class KMC(FactorisedRegressor, KernelRegressor):
     row_kernel, col_kernel : Kernel or array-like of shape (N, N) and (L, L), optional
         As for :class:`KKMCEX`.
     rank : int, default=10
-        Number of latent factors.
+        Number of latent factors; at most min(N, L) are used.
     mu : float or "auto", default=1.0
         Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
@@ -390,7 +394,7 @@ class KMC(FactorisedRegressor, KernelRegressor):
 
     def _start_values(self, sampled: Sampled, axis: Axis) -> Floats | None:
         """H at the observed columns, unless the start is worked out in factor space."""
-        start, rank = self._settings().start, int(self.rank)
+        start, rank = self._settings().start, self._rank()
         if not isinstance(start, str):
             n, l = sampled.shape
             return given_pair(start, ((n, rank), (l, rank)))[1][axis.items]
@@ -400,7 +404,7 @@ class KMC(FactorisedRegressor, KernelRegressor):
 
     def _fit_rowwise(self, row_kernel: Kernel, col_kernel: Kernel, sampled: Sampled) -> None:
         n, l = sampled.shape
-        rank, start = int(self.rank), self._settings().start
+        rank, start = self._rank(), self._settings().start
         row_inverse = inverse_kernel(row_kernel.to_array(), "row_kernel")
         col_inverse = inverse_kernel(col_kernel.to_array(), "col_kernel")
         if not isinstance(start, str):
@@ -441,7 +445,7 @@ class IMC(FactorisedRegressor):
         Phi_w and Phi_h; data frames are encoded as in :func:`kronfill.kernels.linear`. None if
         nothing is known about an axis: one indicator per item.
     rank : int, default=10
-        Number of latent factors.
+        Number of latent factors; at most min(N, L) are used.
     mu : float or "auto", default=1.0
         Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
@@ -518,7 +522,7 @@ class IMC(FactorisedRegressor):
         return float(np.prod([1.0 if t is None else _mean_norm(t.values) for t in self._tables]))
 
     def _start_values(self, sampled: Sampled, axis: Axis) -> Floats | None:
-        start, rank = self._settings().start, int(self.rank)
+        start, rank = self._settings().start, self._rank()
         if not isinstance(start, str):
             widths = [
                 size if table is None else table.width

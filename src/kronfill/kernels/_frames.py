@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.errors import FeatureError, LabelError, MissingDependencyError
+from kronfill.errors import FeatureError, KernelError, LabelError, MissingDependencyError
 from kronfill.kernels._indexing import FloatArray
 
 __all__ = ["as_pandas", "columns_as_numbers", "is_frame", "labelled_square", "optional_import"]
@@ -65,6 +65,12 @@ def labelled_square(frame: Any, name: str) -> tuple[FloatArray, Labels]:
         )
         msg = f"{name} has the label {twice[0]!r} twice; every item may appear only once"
         raise LabelError(msg)
+    if table.shape[0] != table.shape[1]:
+        msg = (
+            f"{name} must be a square table of similarities, got shape {table.shape}; to build "
+            "a kernel from a table of features use kronfill.kernels.rbf(features) or .linear"
+        )
+        raise KernelError(msg)
     odd = table.index.symmetric_difference(table.columns, sort=False)
     if len(odd):
         msg = (

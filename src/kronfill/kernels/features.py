@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from kronfill.errors import FeatureError, NonFiniteError, ShapeError
+from kronfill.errors import FeatureError, KronfillWarning, NonFiniteError, ShapeError
 from kronfill.kernels._frames import (
     Labels,
     as_pandas,
@@ -147,6 +148,18 @@ class FeatureTable:
         return replace(self, values=self.values[positions], labels=labels)
 
 
+def _warn_of_names(frame: Any, kinds: dict[str, list[Any]]) -> None:
+    """Warn of text that differs from item to item: as a category it says nothing about others."""
+    for name in kinds.get("category", []):
+        count = frame[name].nunique()
+        if len(frame) >= 20 and count > 0.9 * len(frame):
+            msg = (
+                f"column {name!r} has {count} different texts for {len(frame)} items, each of them "
+                "a category of its own. Dates are read with pd.to_datetime; drop names and ids."
+            )
+            warnings.warn(msg, KronfillWarning, stacklevel=6)
+
+
 @dataclass(frozen=True)
 class _ArrayEncoder:
     """Takes numbers as they are; only the width has to agree."""
@@ -194,6 +207,7 @@ class _FrameEncoder:
             msg = f"features need at least one item and one column, got shape {frame.shape}"
             raise FeatureError(msg)
         _refuse_infinite(frame, kinds)
+        _warn_of_names(frame, kinds)
         columns = tuple(table.columns)
         transformer = _column_transformer(columns, kinds, scale)
         values = transformer.fit_transform(_numbered(frame))
@@ -213,7 +227,10 @@ class _FrameEncoder:
         table = as_pandas(new)
         missing = [name for name in self.columns if name not in table.columns]
         if missing:
-            msg = f"new items lack the columns {missing}; needed are {wanted}"
+            msg = (
+                f"new items lack the columns {missing}; needed are {wanted}. One item is a data "
+                "frame with one line: frame.iloc[[0]]"
+            )
             raise FeatureError(msg)
         if len(table) == 0:
             return self._in_form(np.zeros((0, self.width)))

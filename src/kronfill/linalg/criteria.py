@@ -23,6 +23,7 @@ from kronfill.linalg.operator import pair_products
 from kronfill.linalg.pcg import PCG, FactorSystem
 from kronfill.linalg.primal import FACTOR_RTOL
 from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
+from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["best_mu", "holdout_split", "leave_one_out", "path_minimum"]
 
@@ -88,7 +89,8 @@ def best_mu(problem: RidgeProblem) -> float:
     if s.m > EXACT_LIMIT:
         return _holdout_mu(problem, scale)
     mus = mu_grid(scale)
-    residuals = leave_one_out(problem, mus)
+    with one_blas_thread():  # an eigendecomposition of this size gains nothing from more
+        residuals = leave_one_out(problem, mus)
     usable = ~np.isnan(residuals[0])
     if not usable.any():
         return scale

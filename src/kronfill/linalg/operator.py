@@ -118,7 +118,7 @@ def _chunk(b):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath=FAST)
 def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped-def]
-    """g += sum over the observations start, ..., end - 1 of w (t . q_k) q_k, four at a time."""
+    """G += sum over the observations start, ..., end - 1 of w (t . q_k) q_k, four at a time."""
     weighted = len(weights) > 0
     b = q.shape[1]
     k = start
@@ -262,7 +262,7 @@ def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[n
 
 @numba.njit(cache=True, fastmath=FAST)
 def _scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
-    """g = sum of d_k q_k, four at a time."""
+    """G = sum of d_k q_k, four at a time."""
     _zero(g)
     k = start
     while k + 4 <= end:

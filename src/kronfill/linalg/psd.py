@@ -96,7 +96,7 @@ def _write(out: FloatArray, K: FloatArray, exact: bool) -> None:
         _symmetrise_into(out, K)
 
 
-def nearest_psd(matrix: npt.ArrayLike) -> FloatArray:
+def nearest_psd(matrix: Any) -> Any:
     """Return the positive semidefinite matrix nearest to a symmetric one.
 
     Negative eigenvalues are set to zero, which gives the nearest such matrix in the Frobenius
@@ -104,13 +104,13 @@ def nearest_psd(matrix: npt.ArrayLike) -> FloatArray:
 
     Parameters
     ----------
-    matrix : array_like of shape (n, n)
+    matrix : array_like or data frame of shape (n, n)
         A finite matrix. Only its symmetric part ``(K + K.T) / 2`` is used.
 
     Returns
     -------
-    ndarray of shape (n, n)
-        Symmetric and positive semidefinite.
+    ndarray or data frame of shape (n, n)
+        Symmetric and positive semidefinite; a data frame keeps its labels.
 
     References
     ----------
@@ -131,6 +131,8 @@ def nearest_psd(matrix: npt.ArrayLike) -> FloatArray:
     half = vectors * np.sqrt(np.clip(values, 0.0, None))
     # numpy recognises A @ A.T and returns an exactly symmetric product.
     product: FloatArray = half @ half.T
+    if hasattr(matrix, "set_axis"):  # a data frame keeps its labels
+        return type(matrix)(product, index=matrix.index, columns=matrix.columns)
     return product
 
 

@@ -17,8 +17,8 @@ class Status(Enum):
     EXACT = "A direct solve: accurate to rounding."
     CONVERGED = "The tolerance was reached."
     MAX_ITERATIONS = (
-        "The tolerance was not reached within the allowed iterations. Raise `max_iter` or "
-        "`sweeps`, loosen `tol`, or use a larger mu."
+        "The tolerance was not reached. Allow more iterations (`max_iter` of PCG, `sweeps` of ALS "
+        "and RowWise), loosen `tol`, or use a larger mu."
     )
     TIME_LIMIT = (
         "The time limit came before the tolerance. Raise `time_limit`, loosen `tol`, or use a "
