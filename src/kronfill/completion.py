@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill import kernels
-from kronfill.data import Labels, Observations
+from kronfill.data import Observations
 from kronfill.data._tables import import_pandas
-from kronfill.errors import KronfillWarning, LabelError, ParameterError
+from kronfill.errors import KronfillWarning, ParameterError
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
 from kronfill.estimators.base import MatrixRegressor, check_rank
-from kronfill.kernels import Kernel
+from kronfill.sides import IDENTITY, NOTHING, Axis, read_axis
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,18 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["METHODS", "Completion", "complete"]
 
 METHODS = ("kkmcex", "rrmcex", "kmc", "imc", "mc")
-IDENTITY = 0.1
-"""Weight of the identity part that is added to a kernel made from features or a graph."""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Labels of one axis and what is known about its items."""
-
-    labels: Any
-    kernel: Kernel | None
-    features: Any
-    told: str
 
 
 def complete(
@@ -105,8 +91,8 @@ def complete(
     observations = _observations(table)
     # RRMCEX cuts kernels to their leading eigenvectors, where an identity part has no place.
     identity = 0.0 if method == "rrmcex" else IDENTITY
-    row = _axis(rows, observations.row_labels, observations.shape[0], "row", identity)
-    col = _axis(cols, observations.col_labels, observations.shape[1], "column", identity)
+    row = read_axis(rows, observations.row_labels, observations.shape[0], "row", identity)
+    col = read_axis(cols, observations.col_labels, observations.shape[1], "column", identity)
     observations = _extended(observations, row, col)
     model = _estimator(method, row, col, {"mu": mu, "center": center}, rank, random_state)
     if method in ("kkmcex", "rrmcex") and rows is None and cols is None:
@@ -350,84 +336,6 @@ def _observations(table: Any) -> Observations:
     )  # fmt: skip
 
 
-def _axis(side: Any, labels: Any, size: int, name: str, identity: float = IDENTITY) -> Axis:
-    """Match the side information of one axis with the labels of the table."""
-    if side is None:
-        # Nothing is shared but a general level: a constant and an identity part.
-        both = kernels.constant(size) + kernels.identity(size)
-        return Axis(labels, both, None, "nothing known")
-    if isinstance(side, Kernel):
-        return _matched(side, labels, size, name, f"kernel {side!r}", features=None)
-    if hasattr(side, "adjacency") and hasattr(side, "nodes"):
-        kernel = kernels.diffusion(side)
-        told = f"graph of {kernel.n} nodes"
-        return _with_parts(_matched(kernel, labels, size, name, told, features=None), identity)
-    if hasattr(side, "columns") and hasattr(side, "index"):
-        if len(side.index) == len(side.columns) and set(side.index) == set(side.columns):
-            kernel = kernels.precomputed(side)
-            matched = _matched(kernel, labels, size, name, "similarity matrix", features=None)
-            return _with_parts(matched, identity)
-        return _with_parts(_featured(side, labels, size, name), identity)
-    if hasattr(side, "to_frame") or hasattr(side, "to_pandas"):
-        msg = (
-            f"What is known about the {name}s is a {type(side).__name__}, which has no labels to "
-            "match or no columns: give a pandas DataFrame whose index holds the labels "
-            "(Series.to_frame(), to_pandas().set_index(...))."
-        )
-        raise ParameterError(msg)
-    kernel = kernels.as_kernel(side, f"{name}s")
-    matched = _matched(kernel, labels, size, name, "similarity matrix", features=None)
-    return _with_parts(matched, identity)
-
-
-def _featured(side: Any, labels: Any, size: int, name: str) -> Axis:
-    told = f"{side.shape[1]} features of {len(side)} items"
-    order, merged = _order(Labels(side.index, axis=name), labels, name)
-    ordered = side.iloc[order]
-    # A constant feature gives IMC the effects of the other axis, as the constant part does kernels.
-    return Axis(merged, kernels.rbf(ordered), ordered.assign(**{"(constant)": True}), told)
-
-
-def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str, features: Any) -> Axis:
-    if kernel.labels is None:
-        if kernel.n != size:
-            msg = (
-                f"The {name} kernel has {kernel.n} items without labels, the table has {size} "
-                f"{name}s: give one item per {name} in the order of the table, or labels."
-            )
-            raise LabelError(msg)
-        return Axis(labels, kernel, features, told)
-    order, merged = _order(Labels(kernel.labels, axis=name), labels, name)
-    return Axis(merged, kernel.take(order), features, told)
-
-
-def _order(known: Labels, labels: Any, name: str) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
-    """Positions in the side information of the table's labels, then of those only it has."""
-    missing = [label for label in labels if label not in known]
-    if missing:
-        msg = (
-            f"{len(missing)} of {len(labels)} {name} labels of the table are not in what is known "
-            f"about the {name}s, such as {', '.join(map(repr, missing[:3]))}. The {name} labels "
-            f"there are like {', '.join(map(repr, list(known)[:3]))}. Add the missing ones or drop "
-            f"these {name}s from the table."
-        )
-        raise LabelError(msg)
-    own = set(labels)
-    merged = (*labels, *(label for label in known if label not in own))
-    return known.index(merged), merged
-
-
-def _with_parts(axis: Axis, identity: float) -> Axis:
-    kernel = axis.kernel
-    if kernel is None:
-        return axis
-    size = float(kernel.diagonal().mean()) or 1.0
-    parts = kernel + size * kernels.constant(kernel.n)
-    if identity > 0:
-        parts = parts + identity * size * kernels.identity(kernel.n)
-    return Axis(axis.labels, parts, axis.features, axis.told)
-
-
 def _extended(obs: Observations, row: Axis, col: Axis) -> Observations:
     return Observations(
         obs.rows, obs.cols, obs.values, (len(row.labels), len(col.labels)),
@@ -442,7 +350,7 @@ def _estimator(
     if method == "kkmcex":
         return KKMCEX(*sides, **common)
     if method == "rrmcex":  # where nothing is known there is no leading direction to cut to
-        ranks = [1.0 if axis.told == "nothing known" else 0.99 for axis in (row, col)]
+        ranks = [1.0 if axis.told == NOTHING else 0.99 for axis in (row, col)]
         return RRMCEX(*sides, *ranks, **common)
     more = {**common, "rank": rank, "random_state": random_state}
     if method == "kmc":
@@ -450,7 +358,7 @@ def _estimator(
     if method == "mc":
         return MC(**more)
     for axis, name in ((row, "rows"), (col, "cols")):
-        if axis.told != "nothing known" and axis.features is None:
+        if axis.told != NOTHING and axis.features is None:
             msg = f"method='imc' needs a table of features for {name}=, got {axis.told}."
             raise ParameterError(msg)
     return IMC(row.features, col.features, **more)

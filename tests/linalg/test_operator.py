@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kronfill.linalg.als import ridge_rows
+from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.operator import (
-    Grouped,
     SampledKronecker,
     pair_products,
     row_grams,

@@ -107,7 +107,7 @@ def nystrom_trace(kernel: TrainingKernel, entries: EntrySet) -> float:
 
 @singledispatch
 def _trace(entries: EntrySet, kernel: TrainingKernel) -> float:
-    raise NotImplementedError(type(entries).__name__)
+    raise TypeError(type(entries).__name__)
 
 
 @_trace.register

@@ -50,7 +50,7 @@ def largest_eigenvalue(row: Side, col: Side, split: Split) -> float:
 
 @singledispatch
 def _operator(entries: EntrySet, row: Side, col: Side, split: Split) -> Any:
-    raise NotImplementedError(type(entries).__name__)
+    raise TypeError(type(entries).__name__)
 
 
 @_operator.register

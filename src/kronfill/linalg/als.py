@@ -12,7 +12,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.linalg.operator import FAST, Grouped
+from kronfill.linalg.grouping import Grouped
+from kronfill.linalg.passes import FAST
 from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["ridge_rows"]

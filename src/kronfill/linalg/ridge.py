@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
-from kronfill.linalg.operator import Grouped
+from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.solution import Solution
 
 __all__ = [

@@ -24,7 +24,9 @@ from kronfill.errors import KernelError
 from kronfill.linalg.als import CHUNK, _augmented_gram, _cholesky_solve
 from kronfill.linalg.alternating import Alternation, State, check_sweeps
 from kronfill.linalg.effects import AdditiveEffects
-from kronfill.linalg.operator import FAST, Grouped, pair_products
+from kronfill.linalg.grouping import Grouped
+from kronfill.linalg.operator import pair_products
+from kronfill.linalg.passes import FAST
 from kronfill.linalg.ridge import Sampled
 from kronfill.linalg.threads import one_blas_thread
 
