@@ -222,7 +222,8 @@ class FactorSystem:
             self._design = EffectsDesign(
                 s.rows[order], s.cols[order], s.shape, s.effects.kind, weights
             )
-        self.norm_y = float(np.linalg.norm(s.root_weights * s.values))
+        weighted = s.values if s.weights is None else s.root_weights * s.values
+        self.norm_y = float(np.linalg.norm(weighted))
 
     @classmethod
     def of(cls, row_phi: Floats, col_phi: Floats, sampled: Sampled) -> FactorSystem:
@@ -280,7 +281,7 @@ class FactorSystem:
         return np.asarray(by_row[rows] + by_col[cols] + row.shift @ core @ col.shift)
 
     def dual(self, x: Floats, mu: float) -> tuple[Floats, AdditiveEffects | None]:
-        """D = W (y - Z beta - Psi x) / mu in the caller's order, and the effects."""
+        """The dual vector W (y - Z beta - Psi x) / mu in the caller's order, and the effects."""
         rest = self._y - self._operator.sample(x)
         effects = None
         if self._design is not None:
@@ -288,6 +289,7 @@ class FactorSystem:
             rest -= self._shifted(x, rows, cols)
             effects = self._design.fit(rest)
             rest -= effects.at(rows, cols)
+        rest /= mu
         dual = np.empty_like(rest)
-        dual[self._grouped.order] = self._weighted(rest) / mu
+        dual[self._grouped.order] = self._weighted(rest)
         return dual, effects
