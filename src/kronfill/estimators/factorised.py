@@ -76,7 +76,7 @@ class FactorisedRegressor(MatrixRegressor):
         return self.W_, self.H_
 
     def _held_out_mu(self, observations: Observations) -> float:
-        """Mu with the smallest error on held-out entries, along warm-started paths.
+        """The mu with the smallest error on held-out entries, along warm-started paths.
 
         Five folds, or one tenth held out once where there are many entries. Above the largest
         value tried, of the size of the data times that of the kernels, the factors are zero.

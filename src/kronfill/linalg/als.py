@@ -24,7 +24,7 @@ CHUNK = 256
 
 @numba.njit(cache=True, fastmath=FAST)
 def _augmented_gram(q, values, inner, weights, span, buffer, part, out):  # type: ignore[no-untyped-def]
-    """Out = sum_k w_k (q_k, y_k)^T (q_k, y_k) over the observations of ``span``."""
+    """out = sum_k w_k (q_k, y_k)^T (q_k, y_k) over the observations of ``span``."""
     p = q.shape[1]
     weighted = len(weights) > 0
     start, end = span

@@ -27,7 +27,7 @@ def _zero(a):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath=FAST)
 def _add_outer(p, g, work, total):  # type: ignore[no-untyped-def]
-    """Total += p^T g."""
+    """total += p^T g."""
     np.dot(p.T, g, work)
     for i in range(total.shape[0]):
         for j in range(total.shape[1]):
@@ -42,7 +42,7 @@ def _chunk(b):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath=FAST)
 def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped-def]
-    """G += sum over the observations start, ..., end - 1 of w (t . q_k) q_k, four at a time."""
+    """g += sum over the observations start, ..., end - 1 of w (t . q_k) q_k, four at a time."""
     weighted = len(weights) > 0
     b = q.shape[1]
     k = start
@@ -138,7 +138,7 @@ def gram_normal(p, x, grams, bounds, parts):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath=FAST)
 def _row_gram(q, inner, weights, start, end, out):  # type: ignore[no-untyped-def]
-    """Out = sum_k w_k q_k^T q_k over the observations of one item."""
+    """out = sum_k w_k q_k^T q_k over the observations of one item."""
     b = q.shape[1]
     buffer = np.empty((GATHER, b))
     part = np.empty((b, b))
@@ -180,7 +180,7 @@ def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[n
 
 @numba.njit(cache=True, fastmath=FAST)
 def _scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
-    """G = sum of d_k q_k, four at a time."""
+    """g = sum of d_k q_k, four at a time."""
     _zero(g)
     k = start
     while k + 4 <= end:
