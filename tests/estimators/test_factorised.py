@@ -227,3 +227,29 @@ def test_time_limit_and_callback():
     with pytest.warns(ConvergenceWarning, match="time limit"):
         est.fit(X, Y)
     assert [k for k, _ in seen] == [1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 8), st.integers(1, 8), st.integers(1, 6)),
+    ranks=st.tuples(st.integers(0, 6), st.integers(0, 6)),
+    log_scale=st.floats(-4, 4),
+    seed=st.integers(0, 999),
+)
+def test_balancing_keeps_the_product_and_lowers_the_penalty(sizes, ranks, log_scale, seed):
+    """Factors of deficient rank too; where both have full rank the penalty becomes 2 ||X||_*."""
+    n, l, p = sizes
+    rng = np.random.default_rng(seed)
+    w, h = (
+        rng.standard_normal((k, r)) @ rng.standard_normal((r, p))
+        for k, r in zip((n, l), ranks, strict=True)
+    )
+    w = w * 10**log_scale
+    got_w, got_h = halfstep._balanced(w, h)
+    size = np.linalg.norm(w) * np.linalg.norm(h)
+    assert_allclose(got_w @ got_h.T, w @ h.T, atol=1e-9 * max(size, 1e-300))
+    before, after = (np.sum(a**2) + np.sum(b**2) for a, b in ((w, h), (got_w, got_h)))
+    assert after <= before * (1 + 1e-9)
+    if min(n, l, *ranks) >= p:
+        nuclear = np.linalg.svd(w @ h.T, compute_uv=False).sum()
+        assert after == pytest.approx(2 * nuclear, rel=1e-6)

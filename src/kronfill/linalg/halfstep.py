@@ -61,22 +61,31 @@ def _finish(s: Sampled, mu: float, w: Floats, h: Floats, rest: Floats) -> State:
 def _balanced(w: Floats, h: Floats) -> tuple[Floats, Floats]:
     """Factors with the same product and W^T W = H^T H, which makes the penalty smallest.
 
-    W G and H G^-1 with G^2 = A^-1/2 (A^1/2 B A^1/2)^1/2 A^-1/2 the geometric mean of A^-1 and B,
-    A = W^T W, B = H^T H. Alternation would get there too, but slowly when mu is small; G tends to
-    the identity, so that extrapolation along the last step stays meaningful. Directions in which
-    either factor vanishes are left alone.
+    W M and H M^-1 with M^2 = A^-1/2 (A^1/2 B A^1/2)^1/2 A^-1/2 the geometric mean of A^-1 and B,
+    A = W^T W, B = H^T H. Alternation would get there too, but slowly when mu is small; M tends to
+    the identity, so that extrapolation along the last step stays meaningful. It acts on the
+    directions t in which neither factor vanishes and is the identity on the others.
     """
-    lam, vec = np.linalg.eigh(w.T @ w)
-    keep = lam > 1e-14 * max(lam[-1], np.finfo(float).tiny)
-    root = vec[:, keep] * np.sqrt(lam[keep])
-    middle, turn = np.linalg.eigh(root.T @ (h.T @ h) @ root)
-    if not keep.all() or middle[0] <= 1e-14 * middle[-1]:
+    gram_w, gram_h = w.T @ w, h.T @ h
+    t = _present(gram_w)
+    t = t @ _present(t.T @ gram_h @ t)
+    if t.shape[1] == 0:
         return w, h
-    inverse_root = vec / np.sqrt(lam)
-    squared = (inverse_root @ turn * np.sqrt(middle)) @ (inverse_root @ turn).T
-    scale, axes = np.linalg.eigh(squared)
+    lam, vec = np.linalg.eigh(t.T @ gram_w @ t)
+    root = vec * np.sqrt(lam)
+    middle, turn = np.linalg.eigh(root.T @ (t.T @ gram_h @ t) @ root)
+    half = (vec / np.sqrt(lam)) @ turn
+    scale, axes = np.linalg.eigh((half * np.sqrt(middle)) @ half.T)
+    axes = t @ axes
     g = np.sqrt(scale)
-    return (w @ axes * g) @ axes.T, (h @ axes / g) @ axes.T
+    return w + (w @ axes * (g - 1)) @ axes.T, h + (h @ axes * (1 / g - 1)) @ axes.T
+
+
+def _present(gram: Floats) -> Floats:
+    """Eigenvectors of a Gram matrix whose eigenvalues stand above rounding."""
+    lam, vec = np.linalg.eigh(gram)
+    top = float(lam.max(initial=np.finfo(float).tiny))
+    return np.asarray(vec[:, lam > 1e-14 * top])
 
 
 def _objective(rest: Floats, weights: Floats | None, mu: float, w: Floats, h: Floats) -> float:
