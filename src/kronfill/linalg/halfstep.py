@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill.linalg.als import ridge_rows
@@ -61,23 +62,24 @@ def _finish(s: Sampled, mu: float, w: Floats, h: Floats, rest: Floats) -> State:
 def _balanced(w: Floats, h: Floats) -> tuple[Floats, Floats]:
     """Factors with the same product and W^T W = H^T H, which makes the penalty smallest.
 
-    W M and H M^-1 with M^2 = A^-1/2 (A^1/2 B A^1/2)^1/2 A^-1/2 the geometric mean of A^-1 and B,
-    A = W^T W, B = H^T H. Alternation would get there too, but slowly when mu is small; M tends to
-    the identity, so that extrapolation along the last step stays meaningful. It acts on the
-    directions t in which neither factor vanishes and is the identity on the others.
+    W M and H M^-1 with M symmetric positive: with W = Q R and X = R_w R_h^T = U diag(s) V^T it is
+    M^2 = R_w^-1 U diag(s) U^T R_w^-T. Alternation would get there too, but slowly when mu is small;
+    M tends to the identity, so that extrapolation along the last step stays meaningful. It acts on
+    the directions t in which neither factor vanishes and is the identity on the others.
     """
-    gram_w, gram_h = w.T @ w, h.T @ h
-    t = _present(gram_w)
-    t = t @ _present(t.T @ gram_h @ t)
+    t = _present(w.T @ w)
+    t = t @ _present(t.T @ (h.T @ h) @ t)
     if t.shape[1] == 0:
         return w, h
-    lam, vec = np.linalg.eigh(t.T @ gram_w @ t)
-    root = vec * np.sqrt(lam)
-    middle, turn = np.linalg.eigh(root.T @ (t.T @ gram_h @ t) @ root)
-    half = (vec / np.sqrt(lam)) @ turn
-    scale, axes = np.linalg.eigh((half * np.sqrt(middle)) @ half.T)
+    r_w, r_h = (np.linalg.qr(factor @ t, mode="r") for factor in (w, h))
+    if len(r_w) < t.shape[1] or len(r_h) < t.shape[1]:
+        return w, h
+    u, s, _ = np.linalg.svd(r_w @ r_h.T)
+    # M^2 = B B^T with B = R_w^-1 U sqrt(s) = A diag(g) C^T, hence M = A diag(g) A^T.
+    axes, g, _ = np.linalg.svd(scipy.linalg.solve_triangular(r_w, u * np.sqrt(s)))
+    if g[-1] <= 1e-12 * g[0]:
+        return w, h
     axes = t @ axes
-    g = np.sqrt(scale)
     return w + (w @ axes * (g - 1)) @ axes.T, h + (h @ axes * (1 / g - 1)) @ axes.T
 
 
