@@ -71,7 +71,7 @@ def _balanced(w: Floats, h: Floats) -> tuple[Floats, Floats]:
     t = t @ _present(t.T @ (h.T @ h) @ t)
     if t.shape[1] == 0:
         return w, h
-    r_w, r_h = (np.linalg.qr(factor @ t, mode="r") for factor in (w, h))
+    r_w, r_h = (np.asarray(np.linalg.qr(factor @ t, mode="r")) for factor in (w, h))
     if len(r_w) < t.shape[1] or len(r_h) < t.shape[1]:
         return w, h
     u, s, _ = np.linalg.svd(r_w @ r_h.T)
