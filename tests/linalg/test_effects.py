@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -24,6 +24,7 @@ def brute(design, values):
 
 
 @pytest.mark.parametrize("iterative", [False, True])
+@example(shape=(1, 5), share=1.0, kind="both", weighted=False, seed=2)
 @settings(max_examples=30, deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 8), st.integers(1, 8)),

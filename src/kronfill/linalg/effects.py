@@ -200,7 +200,8 @@ class _TwoWay:
         seen = self.counts[0] > 0
         mean_long = np.divide(b_long, self.counts[0], out=np.zeros(n_long), where=seen)
         rhs = b_short - self.table.T @ mean_long
-        short = self._solve_short(rhs)
+        # What is left of the sums may be mere rounding: then there is nothing to solve for.
+        short = self._solve_short(rhs, 1e-14 * float(np.linalg.norm(b_short)))
         long = mean_long - np.divide(
             self.table @ short, self.counts[0], out=np.zeros(n_long), where=seen
         )
@@ -212,7 +213,7 @@ class _TwoWay:
             else AdditiveEffects(mean, long, short)
         )
 
-    def _solve_short(self, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _solve_short(self, rhs: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
         if self.factor is not None:
             return np.asarray(scipy.linalg.cho_solve(self.factor, rhs, check_finite=False))
         from scipy.sparse.linalg import LinearOperator, cg
@@ -226,7 +227,7 @@ class _TwoWay:
         size = len(rhs)
         operator = LinearOperator((size, size), matvec=schur, dtype=float)
         jacobi = LinearOperator((size, size), matvec=lambda x: x / count_short, dtype=float)
-        x, _ = cg(operator, rhs, rtol=1e-13, maxiter=10 * size, M=jacobi)
+        x, _ = cg(operator, rhs, rtol=1e-13, atol=noise, maxiter=10 * size, M=jacobi)
         return np.asarray(x)
 
     def _smallest(
