@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from kronfill.errors import ParameterError
+from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.linalg.auto import Auto, as_solver
 from kronfill.linalg.dense import Cholesky, GridEigen
 from kronfill.linalg.pcg import PCG
@@ -198,6 +198,12 @@ def test_zero_values_give_zero():
 def test_pcg_refuses_bad_settings(bad):
     with pytest.raises(ParameterError, match="PCG"):
         PCG(**bad)
+
+
+def test_what_does_not_fit_is_refused_with_the_number_and_an_alternative(monkeypatch):
+    monkeypatch.setattr("kronfill.linalg.memory.available_memory", lambda: 1000)
+    with pytest.raises(MemoryLimitError, match=r"18 observed entries needs .* GiB.*PCG"):
+        Cholesky().solve(CASES["plain"].build())
 
 
 def test_unknown_solver():

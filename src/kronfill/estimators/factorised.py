@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, ParameterError
@@ -103,10 +102,15 @@ class FactorisedRegressor(MatrixRegressor):
     def _trial(self, mu: float, train: Observations, start: Any) -> FactorisedRegressor:
         """A quick fit for the choice of mu."""
         settings = replace(self._settings(), sweeps=20, tol=1e-3, start=start)
-        trial: FactorisedRegressor = clone(self).set_params(mu=mu, solver=settings)
+        parameters = {**self.get_params(deep=False), **self._checked()}
+        trial = type(self)(**{**parameters, "mu": mu, "solver": settings})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return trial.fit(train)
+
+    def _checked(self) -> dict[str, Any]:
+        """Parameters in the form in which they need not be checked again."""
+        return {}
 
     def _scale(self) -> float:
         """Typical size of the square root of the kernel over entries."""

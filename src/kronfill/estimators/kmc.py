@@ -115,6 +115,10 @@ class KMC(FactorisedRegressor, KernelRegressor):
             self._model = Bilinear(*bases, None, state.effects, self.shape_)
             self.W_, self.H_ = bases[0].known(None), bases[1].known(None)
 
+    def _checked(self) -> dict[str, Any]:
+        row_kernel, col_kernel = self._resolved()
+        return {"row_kernel": row_kernel, "col_kernel": col_kernel}
+
     def _scale(self) -> float:
         return float(np.prod([np.sqrt(kernel.diagonal().mean()) for kernel in self._resolved()]))
 

@@ -20,7 +20,7 @@ __all__ = ["Auto", "as_solver", "solve_in_factors"]
 Floats = NDArray[np.float64]
 
 SMALL = 1500
-"""Up to this many observations nothing beats the dense Cholesky factorisation."""
+"""Up to this many observations the dense Cholesky factorisation is taken without comparing."""
 FLOPS = 3e10
 """Rough speed of dense factorisations and products, in multiply-adds a second."""
 OPERATOR_FLOPS = 1.2e10

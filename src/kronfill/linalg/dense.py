@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from kronfill.errors import ParameterError
 from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.memory import require_memory
 from kronfill.linalg.ridge import (
     RidgeProblem,
     RidgeResult,
@@ -56,6 +57,8 @@ def _gather_lower(kr, kc, at_r, at_c, root, out):  # type: ignore[no-untyped-def
 def entry_kernel(problem: RidgeProblem) -> Floats:
     """Lower triangle of diag(s) Kbar diag(s); the strict upper triangle is not written."""
     s = problem.sampled
+    advice = "Use solver=kf.PCG(), which does without it, or fewer observations."
+    require_memory(8.0 * s.m**2, f"The kernel over {s.m:,} observed entries", advice)
     items_r, at_r = np.unique(s.rows, return_inverse=True)
     items_c, at_c = np.unique(s.cols, return_inverse=True)
     out = np.empty((s.m, s.m))

@@ -55,7 +55,7 @@ class Solution:
     solver : str
         The solver that ran.
     reason : str
-        Why this solver was taken.
+        Why this solver was taken; empty where there was no choice.
     iterations : int
         Iterations or sweeps; 0 for a direct solve.
     residual : float
