@@ -1,0 +1,44 @@
+"""Constants of the experiment that were chosen once, with how they were chosen.
+
+``files/constants.json`` holds what :mod:`kronfill.experiments.calibrate` and
+:mod:`kronfill.experiments.tune` found; nothing else writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+__all__ = ["load_constants", "update_constants"]
+
+
+def load_constants() -> dict[str, Any]:
+    """Read the constants.
+
+    Returns
+    -------
+    dict
+        "data": exponent and power; "mu": per panel and method.
+
+    Examples
+    --------
+    >>> from kronfill.experiments.constants import load_constants
+    >>> sorted(load_constants()["data"])[:3]
+    ['chi2', 'exponent', 'fitted_to']
+    """
+    found: dict[str, Any] = json.loads(_file().read_text("utf-8"))
+    return found
+
+
+def update_constants(section: str, values: dict[str, Any]) -> None:
+    """Replace one section of the file."""
+    path = _file()
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    known[section] = values
+    path.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+
+
+def _file() -> Path:
+    return Path(str(resources.files("kronfill.experiments"))) / "files" / "constants.json"
