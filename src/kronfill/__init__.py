@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from kronfill.completion import Completion, complete
     from kronfill.data import Observations, datasets
     from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
-    from kronfill.solvers import ALS, PCG, Cholesky, GridEigen, PrimalDirect, RowWise
+    from kronfill.solvers import (
+        ALS,
+        PCG,
+        Auto,
+        Cholesky,
+        DualPCG,
+        GridEigen,
+        PrimalDirect,
+        RowWise,
+    )
 
 __all__ = [
     "ALS",
@@ -26,8 +35,10 @@ __all__ = [
     "MC",
     "PCG",
     "RRMCEX",
+    "Auto",
     "Cholesky",
     "Completion",
+    "DualPCG",
     "GridEigen",
     "Observations",
     "PrimalDirect",
@@ -45,7 +56,8 @@ _HOMES = {
     "Observations": "kronfill.data",
     **dict.fromkeys(("IMC", "KKMCEX", "KMC", "MC", "RRMCEX"), "kronfill.estimators"),
     **dict.fromkeys(
-        ("ALS", "PCG", "Cholesky", "GridEigen", "PrimalDirect", "RowWise"), "kronfill.solvers"
+        ("ALS", "PCG", "Auto", "Cholesky", "DualPCG", "GridEigen", "PrimalDirect", "RowWise"),
+        "kronfill.solvers",
     ),
 }
 _MODULES = {

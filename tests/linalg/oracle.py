@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from kronfill import kernels
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.halfstep import GivenFactor
 from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
@@ -23,6 +24,7 @@ class Case:
     weighted: bool = False
     mu: float = 0.3
     seed: int = 0
+    ridges: tuple[float, float] = (0.0, 0.0)
 
     def build(self):
         rng = np.random.default_rng(self.seed)
@@ -35,7 +37,16 @@ class Case:
         if self.kind is not None:
             design = EffectsDesign(rows, cols, self.shape, self.kind, weights)
         sampled = Sampled(Mask(rows, cols, self.shape, weights), values, design)
-        return RidgeProblem(GivenFactor(row), GivenFactor(col), sampled, self.mu)
+        pair = [_kernel(*side) for side in zip((row, col), self.ridges, strict=True)]
+        return RidgeProblem(*pair, sampled, self.mu)
+
+
+def _kernel(phi, ridge):
+    """phi phi^T, with an identity part where there is one."""
+    if ridge == 0:
+        return GivenFactor(phi)
+    identity = ridge * kernels.identity(len(phi))
+    return identity if phi.shape[1] == 0 else kernels.linear(phi) + identity
 
 
 def dense_solution(problem):

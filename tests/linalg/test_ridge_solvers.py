@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.linalg.auto import Auto, as_solver
 from kronfill.linalg.dense import Cholesky, GridEigen
+from kronfill.linalg.dualpcg import DualPCG
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.primal import PrimalDirect
 from kronfill.linalg.ridge import RidgeProblem, dual_residual, fitted_at
@@ -22,6 +23,9 @@ SOLVERS = {
     "cholesky": Cholesky(),
     "primal": PrimalDirect(),
     "pcg": PCG(tol=1e-12),
+    "pcg single": PCG(tol=1e-12, dtype="float32"),
+    "dual pcg": DualPCG(tol=1e-12),
+    "dual pcg, rank 2": DualPCG(tol=1e-12, rank=2),
     "auto": Auto(),
 }
 CASES = {
@@ -44,6 +48,17 @@ CASES = {
     "effects of cold rows": Case((20, 4), (3, 4), 12, kind="both"),
     "effects of one row": Case((1, 6), (1, 3), 4, kind="both"),
     "effects of one observed row": Case((5, 1), (2, 1), 1, kind="rows"),
+    **{
+        f"identity {ridges}{', weights' if weighted else ''}{', ' + kind if kind else ''}": Case(
+            (9, 7), (3, 2), 30, kind=kind, weighted=weighted, ridges=ridges
+        )
+        for ridges in ((0.5, 0.2), (0.3, 0.0), (0.0, 0.4))
+        for weighted, kind in ((False, None), (True, None), (False, "mean"), (True, "both"))
+    },
+    "rows unknown": Case((6, 5), (0, 3), 20, ridges=(1.0, 0.0)),
+    "both unknown": Case((6, 5), (0, 0), 20, ridges=(1.0, 2.0)),
+    "identity of one row": Case((1, 9), (1, 2), 5, ridges=(0.5, 0.5)),
+    "identity, one observation": Case((4, 3), (2, 2), 1, ridges=(0.5, 0.5)),
     "long effects": Case((3, 25), (3, 5), 40, kind="both"),
 }
 
@@ -156,7 +171,9 @@ def test_singular_kernel_with_tiny_mu_neither_crashes_nor_lies(solver, mu):
 
 
 def test_auto_says_why():
-    assert "every entry" in Auto().solve(Case((6, 4), (6, 4), 24).build()).solution.reason
+    grid = Auto().solve(Case((6, 4), (6, 4), 24).build()).solution
+    assert grid.solver == "GridEigen"
+    assert "GridEigen" in grid.reason
     assert "18 observations" in Auto().solve(CASES["plain"].build()).solution.reason
     large = Auto().solve(Case((60, 50), (4, 3), 2000).build())
     assert "m = 2000 and ranks 4 x 3" in large.solution.reason

@@ -43,7 +43,7 @@ def fitted_form(estimator: Any) -> Bilinear:
         )
         raise ParameterError(msg)
     check_is_fitted(estimator)
-    return estimator._model
+    return estimator._bilinear()
 
 
 def rkhs_norm(estimator: Any) -> float:

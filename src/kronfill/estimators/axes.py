@@ -51,7 +51,8 @@ class KernelAxis(Axis):
     def __init__(self, kernel: Kernel, index: Index) -> None:
         super().__init__(index)
         self._kernel = kernel
-        self._factor = kernel.take(self.items).factor()
+        whole = len(self.items) == kernel.n
+        self._factor = kernel.factor() if whole else kernel.take(self.items).factor()
         if self._factor.pivots is None:  # an explicit factor: it covers all items as it is
             self._factor = kernel.factor()
             self.phi = self._factor.phi[self.items]

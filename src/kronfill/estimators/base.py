@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from contextlib import nullcontext
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +35,22 @@ Index = NDArray[np.intp]
 MAX_INDEX = 2**53  # up to here floats are whole numbers without gaps
 
 
+class FittedForm(Protocol):
+    """What is kept of a fit: a function of row and column."""
+
+    def block(self, rows: Index | None, cols: Index | None) -> Floats:
+        """Dense block of known rows and columns."""
+        ...
+
+    def pairs(self, rows: Index, cols: Index) -> Floats:
+        """Values at index pairs."""
+        ...
+
+    def extended(self, new_rows: Any, new_cols: Any) -> Floats:
+        """Block of new rows and columns; None stands for all the known ones."""
+        ...
+
+
 class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the five methods: a regressor on (row, column) index pairs.
 
@@ -42,7 +58,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     and scikit-learn is here.
     """
 
-    _model: Bilinear
+    _model: FittedForm
     _small = 500
     """Up to this many observations more threads cost more than they save."""
 
@@ -159,6 +175,11 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return self._model.extended(rows, cols)
+
+    def _bilinear(self) -> Bilinear:
+        """The fitted form as one product, for those who take it apart."""
+        assert isinstance(self._model, Bilinear)
+        return self._model
 
     # Input.
 

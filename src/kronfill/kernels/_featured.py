@@ -49,7 +49,8 @@ class FeatureKernel(Kernel):
         return points.toarray() if new_sparse and not known_sparse else points
 
     def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
-        return self._evaluate(self._points(rows), self._points(cols))
+        left = self._points(rows)
+        return self._evaluate(left, left if rows is cols else self._points(cols))
 
     def _diagonal(self, rows: IntArray | None) -> FloatArray:
         return self._selves(self._points(rows))

@@ -115,6 +115,21 @@ class Sum(_Composite):
     _combine = staticmethod(np.add)
     _symbol = "+"
 
+    @property
+    def by_products(self) -> bool:
+        """See :attr:`Kernel.by_products`."""
+        return any(part.by_products for part in self.parts)
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        return self._merge(part._apply(V) for part in self.parts)
+
+    def split(self) -> tuple[Kernel | None, float]:
+        """See :meth:`Kernel.split`."""
+        halves = [part.split() for part in self.parts]
+        rest = [kernel for kernel, _ in halves if kernel is not None]
+        ridge = float(sum(ridge for _, ridge in halves))
+        return (Sum(*rest) if len(rest) > 1 else rest[0] if rest else None), ridge
+
 
 class Product(_Composite):
     """``k1 * k2``, entry by entry: items are similar when they are in both ways."""
@@ -147,6 +162,24 @@ class Scaled(Kernel):
 
     def _new_diagonal(self, new: Any) -> FloatArray:
         return self.scale * self.base._new_diagonal(new)
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        return self.scale * self.base._apply(V)
+
+    @property
+    def by_products(self) -> bool:
+        """See :attr:`Kernel.by_products`."""
+        return self.base.by_products
+
+    @property
+    def known_rank(self) -> int | None:
+        """See :attr:`Kernel.known_rank`."""
+        return self.base.known_rank
+
+    def split(self) -> tuple[Kernel | None, float]:
+        """See :meth:`Kernel.split`."""
+        kernel, ridge = self.base.split()
+        return None if kernel is None else Scaled(kernel, self.scale), self.scale * ridge
 
     def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
         factor = self.base._factor(rtol, max_rank)
@@ -194,6 +227,18 @@ class Normalized(Kernel):
 
     def _new_diagonal(self, new: Any) -> FloatArray:
         return np.ones(self.base._new_diagonal(new).size)
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        weights = self._weights[:, None]
+        product: FloatArray = weights * self.base._apply(weights * V)
+        return product
+
+    def split(self) -> tuple[Kernel | None, float]:
+        """See :meth:`Kernel.split`: there is an identity part where the diagonal is constant."""
+        weight = float(self._weights[0])
+        if not np.all(self._weights == weight):
+            return self, 0.0
+        return Scaled(self.base, weight**2).split()
 
     def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
         return Normalized(self.base.take(items))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from kronfill.errors import IndexRangeError, KernelError
+from kronfill.errors import IndexRangeError, KernelError, NonFiniteError, ShapeError
 from kronfill.kernels._indexing import (
     FloatArray,
     IntArray,
@@ -20,11 +20,14 @@ from kronfill.kernels._indexing import (
 )
 from kronfill.linalg.lowrank import LowRankFactor, check_limits, pivoted_cholesky
 from kronfill.linalg.memory import require_memory
+from kronfill.linalg.psd import as_real
 
 __all__ = ["Kernel"]
 
 # Entries of a block from which on it is worth asking whether there is memory for it.
 _LARGE = 2**24
+# Entries of the kernel that a product looks at together.
+_CHUNK = 2**22
 
 
 class Kernel(ABC):
@@ -84,7 +87,15 @@ class Kernel(ABC):
     @abstractmethod
     def _parameters(self) -> dict[str, Any]: ...
 
-    # Hooks with a default: kernels that know a factor in closed form answer themselves.
+    # Hooks with a default: kernels that know a shorter way answer themselves.
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        out = np.empty(V.shape)
+        rows = max(1, _CHUNK // self.n)
+        for start in range(0, self.n, rows):
+            some = np.arange(start, min(start + rows, self.n))
+            out[some] = self._block(some, None) @ V
+        return out
 
     def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
         return pivoted_cholesky(
@@ -118,7 +129,8 @@ class Kernel(ABC):
         ndarray of shape (len(rows), len(cols))
             It may be read-only; copy it before changing it.
         """
-        left, right = as_positions(rows, self.n, "rows"), as_positions(cols, self.n, "cols")
+        left = as_positions(rows, self.n, "rows")
+        right = left if cols is rows else as_positions(cols, self.n, "cols")
         self._require_room(left, right)
         return self._block(left, right)
 
@@ -167,6 +179,44 @@ class Kernel(ABC):
         """
         return self._new_diagonal(new)
 
+    def apply(self, V: npt.ArrayLike) -> FloatArray:
+        """Return the product ``K @ V`` without forming the n x n matrix.
+
+        Parameters
+        ----------
+        V : array_like of shape (n,) or (n, k)
+            Finite numbers, one row for each item.
+
+        Returns
+        -------
+        ndarray of the shape of V
+
+        Notes
+        -----
+        Kernels with structure use it: sparse products for a large graph, two thin products for
+        :func:`linear`. The others work through blocks of rows of bounded size.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kronfill as kf
+        >>> kernel = kf.kernels.rbf([[0.0], [1.0], [3.0]], length_scale=1.0)
+        >>> kernel.apply([1.0, 0.0, -1.0]).round(3)
+        array([ 0.989,  0.471, -0.989])
+        >>> V = np.eye(3)[:, :2]
+        >>> bool(np.allclose(kernel.apply(V), kernel.block()[:, :2]))
+        True
+        """
+        array = _as_finite(V)
+        if array.ndim not in {1, 2} or array.shape[0] != self.n:
+            msg = (
+                f"a kernel of {self.n} items multiplies an array of shape ({self.n},) or "
+                f"({self.n}, k), got {array.shape}"
+            )
+            raise ShapeError(msg)
+        product = self._apply(array.reshape(self.n, -1))
+        return product.reshape(array.shape)
+
     def factor(self, rtol: float = 1e-13, max_rank: int | None = None) -> LowRankFactor:
         """Return a thin factor ``phi`` with ``K ~= phi @ phi.T``.
 
@@ -211,6 +261,24 @@ class Kernel(ABC):
             raise KernelError(msg)
         return self._factor_new(factor, new)
 
+    def split(self) -> tuple[Kernel | None, float]:
+        """Take the identity part off.
+
+        Returns
+        -------
+        kernel : Kernel or None
+            What is left; None for nothing.
+        ridge : float
+            The multiple of the identity: ``K = kernel + ridge * I``.
+
+        Examples
+        --------
+        >>> import kronfill as kf
+        >>> (kf.kernels.constant(3) + 0.5 * kf.kernels.identity(3)).split()
+        (Constant(n=3), 0.5)
+        """
+        return self, 0.0
+
     def take(self, items: npt.ArrayLike) -> Kernel:
         """Return the kernel of the given items, in the given order.
 
@@ -241,6 +309,16 @@ class Kernel(ABC):
         from kronfill.kernels.algebra import Normalized
 
         return Normalized(self)
+
+    @property
+    def by_products(self) -> bool:
+        """Whether products with vectors are cheap and single entries are not."""
+        return False
+
+    @property
+    def known_rank(self) -> int | None:
+        """Bound of the rank that is known without any work, or None."""
+        return None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -336,6 +414,19 @@ class Kernel(ABC):
 
     def __sklearn_clone__(self) -> Self:
         return self
+
+
+def _as_finite(V: npt.ArrayLike) -> FloatArray:
+    try:
+        array = np.asarray(as_real(V), order="C")
+    except (TypeError, ValueError) as error:
+        msg = f"V must be an array of numbers, got {type(V).__name__}: {error}"
+        raise KernelError(msg) from error
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        msg = f"V must be finite, got {array[where]} at {where}"
+        raise NonFiniteError(msg)
+    return array
 
 
 def _nbytes(value: Any) -> int:

@@ -124,6 +124,16 @@ class Linear(FeatureKernel):
     def _selves(self, points: Any) -> FloatArray:
         return _squared_norms(points)
 
+    def _apply(self, V: FloatArray) -> FloatArray:
+        values = self._table.values
+        product: FloatArray = values @ (values.T @ V)
+        return product
+
+    @property
+    def known_rank(self) -> int | None:
+        """See :attr:`Kernel.known_rank`."""
+        return self._table.width if self._table.width <= self.n else None
+
     def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
         width = self._table.width
         if width > self.n or (max_rank is not None and width > max_rank):

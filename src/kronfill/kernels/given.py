@@ -18,7 +18,15 @@ from kronfill.linalg.lowrank import LowRankFactor
 from kronfill.linalg.memory import require_memory
 from kronfill.linalg.psd import as_real, check_symmetric_psd
 
-__all__ = ["MatrixKernel", "as_kernel", "constant", "identity", "precomputed"]
+__all__ = [
+    "MatrixKernel",
+    "Precomputed",
+    "SimilarityKernel",
+    "as_kernel",
+    "constant",
+    "identity",
+    "precomputed",
+]
 
 
 def precomputed(K: Any, labels: Sequence[Any] | None = None) -> Kernel:
@@ -155,8 +163,26 @@ def as_kernel(obj: Any, name: str = "row_kernel") -> Kernel:
     return _precomputed(obj, None, name, copy=False)
 
 
-class MatrixKernel(Kernel):
-    """A kernel kept as an n x n array; new items come with their similarities."""
+class SimilarityKernel(Kernel):
+    """A kernel whose new items come with their similarities."""
+
+    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+        given, _ = _similarities(new, self)
+        return given if cols is None else given[:, cols]
+
+    def _new_diagonal(self, new: Any) -> FloatArray:
+        _, diagonal = _similarities(new, self)
+        if diagonal is None:
+            msg = (
+                f"the similarity of the new items with themselves is needed, and {self!r} cannot "
+                "know it; describe new items by the pair (similarities, diagonal)"
+            )
+            raise KernelError(msg)
+        return diagonal
+
+
+class MatrixKernel(SimilarityKernel):
+    """A kernel kept as an n x n array."""
 
     @abstractmethod
     def _matrix(self) -> FloatArray:
@@ -173,19 +199,9 @@ class MatrixKernel(Kernel):
         diagonal = np.diagonal(self._matrix())
         return diagonal.copy() if rows is None else diagonal[rows]
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
-        given, _ = _similarities(new, self)
-        return given if cols is None else given[:, cols]
-
-    def _new_diagonal(self, new: Any) -> FloatArray:
-        _, diagonal = _similarities(new, self)
-        if diagonal is None:
-            msg = (
-                f"the similarity of the new items with themselves is needed, and {self!r} cannot "
-                "know it; describe new items by the pair (similarities, diagonal)"
-            )
-            raise KernelError(msg)
-        return diagonal
+    def _apply(self, V: FloatArray) -> FloatArray:
+        product: FloatArray = self._matrix() @ V
+        return product
 
     def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
         return Precomputed._trusted(self._block(items, items), labels)
@@ -223,11 +239,19 @@ class Constant(Kernel):
     def _diagonal(self, rows: IntArray | None) -> FloatArray:
         return np.ones(self.n if rows is None else rows.size)
 
+    @property
+    def known_rank(self) -> int | None:
+        """See :attr:`Kernel.known_rank`."""
+        return 1
+
     def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
         return np.ones((_count(new), self.n if cols is None else cols.size))
 
     def _new_diagonal(self, new: Any) -> FloatArray:
         return np.ones(_count(new))
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        return np.tile(V.sum(axis=0), (self.n, 1))
 
     def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
         return Constant(items.size, labels)
@@ -260,6 +284,9 @@ class Identity(Kernel):
     def _new_diagonal(self, new: Any) -> FloatArray:
         return np.ones(_count(new))
 
+    def _apply(self, V: FloatArray) -> FloatArray:
+        return V.copy()
+
     def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
         if max_rank is not None and max_rank < self.n:
             return super()._factor(rtol, max_rank)
@@ -267,6 +294,10 @@ class Identity(Kernel):
 
     def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
         return np.zeros((_count(new), factor.rank))
+
+    def split(self) -> tuple[Kernel | None, float]:
+        """See :meth:`Kernel.split`."""
+        return None, 1.0
 
     def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
         if np.unique(items).size == items.size:

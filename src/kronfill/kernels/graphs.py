@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh, lapack
 
-from kronfill.errors import (
-    KernelError,
-    NonFiniteError,
-    NotSymmetricError,
-    ShapeError,
-)
+from kronfill.kernels._adjacency import read_graph
 from kronfill.kernels._checks import positive_integer, real_at_least
-from kronfill.kernels._frames import is_frame, labelled_square, optional_import
-from kronfill.kernels._indexing import FloatArray, frozen
+from kronfill.kernels._indexing import FloatArray, IntArray
+from kronfill.kernels._laplacian import (
+    Diffusion,
+    LaplacianFunction,
+    Operator,
+    RandomWalk,
+    RegularizedLaplacian,
+    SparseLaplacian,
+    dense_laplacian,
+)
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.given import MatrixKernel
+from kronfill.kernels.given import MatrixKernel, Precomputed, SimilarityKernel
+from kronfill.linalg.lowrank import LowRankFactor
 from kronfill.linalg.memory import require_memory
-from kronfill.linalg.psd import as_real
 
 __all__ = ["diffusion", "random_walk", "regularized_laplacian"]
+
+# Up to so many nodes an n x n array is small, and quicker than sparse products.
+_DENSE_UP_TO = 3000
+# Entries of the vectors that are multiplied together.
+_CHUNK = 2**22
 
 
 def diffusion(graph: Any, t: float = 1.0, normalized: bool = True) -> Kernel:
@@ -45,8 +51,18 @@ def diffusion(graph: Any, t: float = 1.0, normalized: bool = True) -> Kernel:
     Returns
     -------
     Kernel
-        The n x n matrix is computed when it is first needed. New nodes are described by their
-        similarities with the known ones, as in :func:`precomputed`.
+        New nodes are described by their similarities with the known ones, as in
+        :func:`precomputed`.
+
+    Notes
+    -----
+    A small graph (up to 3000 nodes), or one given as a dense array, has its n x n matrix computed
+    when that is first needed. For a larger sparse graph no such array is formed:
+    :meth:`Kernel.apply` works by sparse products (by a sparse factorisation for the regularised
+    Laplacian of a graph that is nearly planar), blocks are products with unit vectors, and factors
+    come from the leading eigenvectors; their `residual` is an upper bound. The diagonal costs as
+    much as n products; it is kept. :meth:`Kernel.take` keeps the whole graph: the similarity of
+    two nodes still counts the ways through those not taken.
 
     References
     ----------
@@ -61,8 +77,7 @@ def diffusion(graph: Any, t: float = 1.0, normalized: bool = True) -> Kernel:
     array([[0.674, 0.259, 0.067]])
     """
     time = real_at_least(t, 0.0, "t", strict=True)
-    weights, labels = _adjacency(graph)
-    return GraphKernel("Diffusion", weights, labels, {"t": time, "normalized": bool(normalized)})
+    return _graph_kernel(graph, Diffusion(time, bool(normalized)))
 
 
 def regularized_laplacian(graph: Any, sigma: float = 1.0, normalized: bool = True) -> Kernel:
@@ -90,9 +105,7 @@ def regularized_laplacian(graph: Any, sigma: float = 1.0, normalized: bool = Tru
            [0.333, 0.667]])
     """
     spread = real_at_least(sigma, 0.0, "sigma", strict=True)
-    weights, labels = _adjacency(graph)
-    parameters = {"sigma": spread, "normalized": bool(normalized)}
-    return GraphKernel("RegularizedLaplacian", weights, labels, parameters)
+    return _graph_kernel(graph, RegularizedLaplacian(spread, bool(normalized)))
 
 
 def random_walk(graph: Any, steps: int = 2, a: float = 2.0) -> Kernel:
@@ -120,33 +133,39 @@ def random_walk(graph: Any, steps: int = 2, a: float = 2.0) -> Kernel:
            [1., 1.]])
     """
     # Below 2 it would not be positive semidefinite for every graph.
-    given = {"steps": positive_integer(steps, "steps"), "a": real_at_least(a, 2.0, "a")}
-    weights, labels = _adjacency(graph)
-    return GraphKernel("RandomWalk", weights, labels, given)
+    walk = RandomWalk(positive_integer(steps, "steps"), real_at_least(a, 2.0, "a"))
+    return _graph_kernel(graph, walk)
+
+
+def _graph_kernel(graph: Any, function: LaplacianFunction) -> Kernel:
+    weights, labels = read_graph(graph)
+    n = int(weights.shape[0])
+    if sparse.issparse(weights) and n > _DENSE_UP_TO:
+        return SparseGraphKernel(function, SparseLaplacian.of(weights, function.normalized), labels)
+    require_memory(
+        3 * 8 * n**2,
+        f"a kernel of a graph with {n} nodes given as a dense array",
+        "Give the adjacency as a scipy.sparse matrix or a networkx graph.",
+    )
+    return GraphKernel(function, weights, labels)
 
 
 class GraphKernel(MatrixKernel):
-    """A matrix function of a graph Laplacian, computed once, when it is first needed."""
+    """A function of a graph Laplacian as an array, computed once, when it is first needed."""
 
-    _name: str
+    _function: Any
     _weights: Any
-    _given: dict[str, Any]
     _K: FloatArray | None
     _lock: Any
 
     def __init__(
-        self,
-        name: str,
-        weights: Any,
-        labels: tuple[Any, ...] | None,
-        parameters: dict[str, Any],
+        self, function: LaplacianFunction, weights: Any, labels: tuple[Any, ...] | None
     ) -> None:
         self._set(
             n=int(weights.shape[0]),
             labels=labels,
-            _name=name,
+            _function=function,
             _weights=weights,
-            _given=parameters,
             _K=None,
             _lock=threading.Lock(),
         )
@@ -154,17 +173,17 @@ class GraphKernel(MatrixKernel):
     def _matrix(self) -> FloatArray:
         with self._lock:
             if self._K is None:
-                laplacian = _laplacian(self._weights, self._given.get("normalized", True))
+                laplacian = dense_laplacian(self._weights, self._function.normalized)
                 # From here on the weights are not needed any more.
-                self._set(_K=_FUNCTIONS[self._name](laplacian, self._given), _weights=None)
+                self._set(_K=self._function.dense(laplacian), _weights=None)
             kernel: FloatArray = self.__dict__["_K"]
         return kernel
 
     def _parameters(self) -> dict[str, Any]:
-        return dict(self._given)
+        return _settings(self._function)
 
     def __repr__(self) -> str:
-        return super().__repr__().replace("GraphKernel", self._name, 1)
+        return super().__repr__().replace("GraphKernel", type(self._function).__name__, 1)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -174,112 +193,180 @@ class GraphKernel(MatrixKernel):
         self._set(**state, _lock=threading.Lock())
 
 
-def _diffusion(laplacian: FloatArray, given: dict[str, Any]) -> FloatArray:
-    values, vectors = eigh(laplacian, overwrite_a=True, check_finite=False)
-    # exp(-t L) = (V exp(-t lambda / 2)) (V exp(-t lambda / 2))^T
-    vectors *= np.exp(-0.5 * given["t"] * np.clip(values, 0.0, None))
-    kernel: FloatArray = vectors @ vectors.T
-    return kernel
+class SparseGraphKernel(SimilarityKernel):
+    """A function of the sparse Laplacian of a large graph, known by its products."""
 
+    _function: Any
+    _laplacian: SparseLaplacian
+    _operator: Operator | None
+    _selves: FloatArray | None
+    _lock: Any
 
-def _regularized_laplacian(laplacian: FloatArray, given: dict[str, Any]) -> FloatArray:
-    laplacian *= given["sigma"] ** 2
-    laplacian.flat[:: laplacian.shape[0] + 1] += 1.0
-    lower, info = lapack.dpotrf(laplacian, lower=1, overwrite_a=1)
-    inverse, failed = lapack.dpotri(lower, lower=1, overwrite_c=1)
-    if info or failed:
-        msg = f"I + sigma^2 L cannot be inverted for sigma = {given['sigma']:g}; choose it smaller"
-        raise KernelError(msg)
-    inverse = np.tril(inverse)
-    kernel: FloatArray = inverse + np.tril(inverse, -1).T
-    return kernel
-
-
-def _random_walk(laplacian: FloatArray, given: dict[str, Any]) -> FloatArray:
-    step = -laplacian
-    step.flat[:: step.shape[0] + 1] += given["a"]
-    power = np.linalg.matrix_power(step, given["steps"])
-    kernel: FloatArray = 0.5 * (power + power.T)
-    return kernel
-
-
-_FUNCTIONS: dict[str, Callable[[FloatArray, dict[str, Any]], FloatArray]] = {
-    "Diffusion": _diffusion,
-    "RegularizedLaplacian": _regularized_laplacian,
-    "RandomWalk": _random_walk,
-}
-
-
-def _laplacian(weights: Any, normalized: bool) -> FloatArray:
-    """Return L as a dense array; an isolated node has a row of zeros."""
-    laplacian: FloatArray = -(weights.toarray() if sparse.issparse(weights) else weights)
-    np.fill_diagonal(laplacian, 0.0)
-    degree = -laplacian.sum(axis=1)
-    if normalized:
-        root = np.sqrt(degree)
-        inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
-        laplacian *= inverse
-        laplacian *= inverse[:, None]
-        degree = (degree > 0).astype(np.float64)
-    laplacian.flat[:: laplacian.shape[0] + 1] = degree
-    return laplacian
-
-
-def _adjacency(graph: Any) -> tuple[Any, tuple[Any, ...] | None]:
-    """Read a graph as checked symmetric weights (dense or sparse) and its labels."""
-    networkx = sys.modules.get("networkx")
-    labels: tuple[Any, ...] | None = None
-    if networkx is not None and isinstance(graph, networkx.Graph):
-        if graph.is_directed():
-            msg = "the graph is directed; kernels need similarity both ways: graph.to_undirected()"
-            raise KernelError(msg)
-        labels = tuple(graph.nodes)
-        if labels:
-            networkx = optional_import("networkx", "graphs")
-            graph = networkx.to_scipy_sparse_array(graph, dtype=np.float64, format="csr")
-        else:
-            graph = np.zeros((0, 0))
-    elif is_frame(graph):
-        graph, labels = labelled_square(graph, "the adjacency matrix")
-    if sparse.issparse(graph):
-        weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
-        weights.sum_duplicates()
-    else:
-        try:
-            weights = as_real(graph).copy()
-        except (TypeError, ValueError) as error:
-            msg = (
-                "graph must be a networkx graph or an adjacency matrix (array, scipy.sparse, data "
-                f"frame), got {type(graph).__name__}"
-            )
-            raise KernelError(msg) from error
-    _check_weights(weights)
-    require_memory(
-        3 * 8 * weights.shape[0] ** 2,
-        f"a kernel of a graph with {weights.shape[0]} nodes",
-        "Use a smaller graph, or features of the nodes with kronfill.kernels.rbf.",
-    )
-    return frozen(weights), labels
-
-
-def _check_weights(weights: Any) -> None:
-    if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:
-        msg = f"an adjacency matrix must be square with at least one node, got {weights.shape}"
-        raise ShapeError(msg)
-    stored = weights.data if sparse.issparse(weights) else weights
-    if not np.isfinite(stored).all():
-        msg = "an edge weight is NaN or infinite; all weights must be finite"
-        raise NonFiniteError(msg)
-    if stored.size and stored.min() < 0:
-        msg = f"an edge weight is {stored.min():g}; weights are similarities, 0 or larger"
-        raise KernelError(msg)
-    gap = abs(weights - weights.T)
-    worst = float(gap.max()) if stored.size else 0.0
-    if stored.size and worst > 1e-10 * float(stored.max()):
-        i, j = (int(where[0]) for where in np.nonzero(gap == worst))
-        msg = (
-            f"the adjacency matrix is not symmetric: entries ({i}, {j}) and ({j}, {i}) differ by "
-            f"{worst:g}; for an undirected graph use "
-            "np.maximum(A, A.T) or (A + A.T) / 2"
+    def __init__(
+        self,
+        function: LaplacianFunction,
+        laplacian: SparseLaplacian,
+        labels: tuple[Any, ...] | None,
+    ) -> None:
+        self._set(
+            n=laplacian.n,
+            labels=labels,
+            _function=function,
+            _laplacian=laplacian,
+            _operator=None,
+            _selves=None,
+            _lock=threading.Lock(),
         )
-        raise NotSymmetricError(msg)
+
+    def _prepared(self) -> Operator:
+        with self._lock:
+            if self._operator is None:
+                self._set(_operator=self._function.operator(self._laplacian))
+            operator: Operator = self.__dict__["_operator"]
+        return operator
+
+    @property
+    def by_products(self) -> bool:
+        """See :attr:`Kernel.by_products`."""
+        return True
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        operator, out = self._prepared(), np.empty(V.shape)
+        for some in _chunks(V.shape[1], self.n):
+            out[:, some] = operator(np.ascontiguousarray(V[:, some]))
+        return out
+
+    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+        if cols is None and rows is None:
+            cols = np.arange(self.n)
+        if cols is None or (rows is not None and rows.size < cols.size):
+            return self._columns(rows, cols).T
+        return self._columns(cols, rows)
+
+    def _columns(self, items: IntArray | None, keep: IntArray | None) -> FloatArray:
+        """Return ``K[keep][:, items]``, by products with unit vectors."""
+        operator, where = self._prepared(), _everything(items, self.n)
+        out = np.empty((self.n if keep is None else keep.size, where.size))
+        for some in _chunks(where.size, self.n):
+            columns = operator(_units(where[some], self.n))
+            out[:, some] = columns if keep is None else columns[keep]
+        return out
+
+    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+        if self._selves is None:
+            found = self._selves_of(_everything(rows, self.n))
+            if rows is not None:
+                return found
+            self._set(_selves=found)
+        kept: FloatArray = self.__dict__["_selves"]
+        return kept.copy() if rows is None else kept[rows]
+
+    def _selves_of(self, items: IntArray) -> FloatArray:
+        operator, out = self._prepared(), np.empty(items.size)
+        for some in _chunks(items.size, self.n):
+            where = items[some]
+            out[some] = operator(_units(where, self.n))[where, np.arange(where.size)]
+        return out
+
+    def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
+        from kronfill.kernels._lanczos import SpectralFactor
+
+        factor = SpectralFactor(self._laplacian, self._function, rtol, max_rank).compute()
+        if factor is not None:
+            return factor
+        K = self._function.dense(self._laplacian.matrix.toarray())
+        return Precomputed._trusted(K, None)._factor(rtol, max_rank)
+
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+        if factor.pivots is not None:
+            return super()._factor_new(factor, new)
+        # phi = U f^(1/2), and cross = phi_new phi^T gives phi_new = cross U f^(-1/2).
+        values = np.einsum("ij,ij->j", factor.phi, factor.phi)
+        fresh: FloatArray = (self._cross(new, None) @ factor.phi) / values
+        return fresh
+
+    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+        if items.size == self.n and np.unique(items).size == self.n:
+            return SparseGraphKernel(self._function, self._laplacian.reordered(items), labels)
+        return GraphSection(self, items, labels)
+
+    def _parameters(self) -> dict[str, Any]:
+        return _settings(self._function)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("SparseGraphKernel", type(self._function).__name__, 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            state = dict(self.__dict__)
+        del state["_lock"]
+        # A factorisation cannot be pickled; it is made again when it is needed.
+        return {**state, "_operator": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._set(**state, _lock=threading.Lock())
+
+
+class GraphSection(SimilarityKernel):
+    """The kernel of a large graph, seen at some of its nodes."""
+
+    _whole: SparseGraphKernel
+    _items: IntArray
+
+    def __init__(
+        self, whole: SparseGraphKernel, items: IntArray, labels: tuple[Any, ...] | None
+    ) -> None:
+        self._set(n=int(items.size), labels=labels, _whole=whole, _items=items.copy())
+
+    @property
+    def by_products(self) -> bool:
+        """See :attr:`Kernel.by_products`."""
+        return True
+
+    def _apply(self, V: FloatArray) -> FloatArray:
+        out = np.empty(V.shape)
+        for some in _chunks(V.shape[1], self._whole.n):
+            scattered = np.zeros((self._whole.n, V[:, some].shape[1]))
+            np.add.at(scattered, self._items, V[:, some])  # an item may be taken twice
+            out[:, some] = self._whole._apply(scattered)[self._items]
+        return out
+
+    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+        return self._whole._block(self._at(rows), self._at(cols))
+
+    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+        return self._whole._diagonal(self._at(rows))
+
+    def _at(self, items: IntArray | None) -> IntArray:
+        return self._items if items is None else self._items[items]
+
+    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+        return self._whole._take(self._items[items], labels)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"nodes": self._whole.n, **self._whole._parameters()}
+
+    def __repr__(self) -> str:
+        name = type(self._whole._function).__name__
+        return super().__repr__().replace("GraphSection", name, 1)
+
+
+def _settings(function: Any) -> dict[str, Any]:
+    """Return what the user set."""
+    return {part.name: getattr(function, part.name) for part in fields(function) if part.init}
+
+
+def _everything(items: IntArray | None, n: int) -> IntArray:
+    return np.arange(n) if items is None else items
+
+
+def _chunks(count: int, n: int) -> list[slice]:
+    """Cut `count` vectors of length n into pieces of bounded size."""
+    width = max(1, _CHUNK // n)
+    return [slice(start, start + width) for start in range(0, count, width)]
+
+
+def _units(items: IntArray, n: int) -> FloatArray:
+    units = np.zeros((n, items.size))
+    units[items, np.arange(items.size)] = 1.0
+    return units

@@ -2,51 +2,157 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.errors import ParameterError
+from kronfill.errors import MemoryLimitError, ParameterError
+from kronfill.linalg import costs
+from kronfill.linalg.costs import Cost, Size
 from kronfill.linalg.dense import Cholesky, GridEigen
+from kronfill.linalg.dualpcg import DualPCG
 from kronfill.linalg.memory import available_memory
-from kronfill.linalg.operator import uses_grams
-from kronfill.linalg.pcg import PCG, FactorSystem
-from kronfill.linalg.primal import FACTOR_RTOL, PrimalDirect, solve_primal
+from kronfill.linalg.pcg import FACTOR_RTOL, PCG, FactorSystem, Iterative
+from kronfill.linalg.primal import PrimalDirect, solve_primal
 from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
+from kronfill.linalg.spiked import Split
 
 __all__ = ["Auto", "as_solver", "solve_in_factors"]
 
 Floats = NDArray[np.float64]
-
-SMALL = 1500
-"""Up to this many observations the dense Cholesky factorisation is taken without comparing."""
-FLOPS = 3e10
-"""Rough speed of dense factorisations and products, in multiply-adds a second."""
-OPERATOR_FLOPS = 1.2e10
-"""The same for a pass over the observations."""
-ITERATIONS = 20
-"""Typical of conjugate gradients here."""
+SMALL = 500
+"""Up to this many observations a direct solve takes no time worth saving."""
+LEAST_TRIAL = 8
+"""A trial that must end before this rank is not worth while."""
+TRIAL = 0.05
+"""Share of the cost of doing without factors that may be spent on finding that they are thin."""
 
 
 @dataclass(frozen=True)
-class Auto(RidgeSolver):
-    """The solver that is expected to be the fastest among those that fit in memory."""
+class Auto(Iterative):
+    """The solver that is expected to be the fastest among those that fit in memory.
+
+    What ``solver="auto"`` stands for; as an object it takes the settings of the iterative solvers.
+
+    Parameters
+    ----------
+    tol, max_iter, time_limit, callback, progress :
+        As for :class:`PCG`, for whichever iterative solver is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> rng = np.random.default_rng(0)
+    >>> k = kf.kernels.rbf(rng.random((200, 2)), length_scale=0.7)
+    >>> X = np.argwhere(rng.random((200, 200)) < 0.2)
+    >>> est = kf.KKMCEX(k, k, solver=kf.Auto(tol=1e-8)).fit(X, rng.random(len(X)))
+    >>> est.solution_.solver, est.solution_.reason.split(":")[0]
+    ('PCG', 'least expected time for m = 7982 and ranks 60 x 62')
+    """
 
     def solve(self, problem: RidgeProblem) -> RidgeResult:
         """Choose and solve; ``solution.reason`` says why."""
-        s = problem.sampled
-        if s.is_complete and s.m > 1:
-            return _because(GridEigen().solve(problem), "every entry is observed")
-        if s.m <= SMALL:
-            return _because(Cholesky().solve(problem), f"only {s.m} observations")
-        row = problem.row_kernel.factor(rtol=FACTOR_RTOL)
-        col = problem.col_kernel.factor(rtol=FACTOR_RTOL)
-        costs, reason = _compare(s, (row.phi.shape[1], col.phi.shape[1]))
-        if min(costs, key=lambda name: costs[name]) == "Cholesky":
-            return _because(Cholesky().solve(problem), reason)
-        result = solve_in_factors(row.phi, col.phi, s, problem.mu)
-        return _because(result.over(row, col), reason)
+        return self.solve_targets(problem)[0]
+
+    def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
+        """See :class:`RidgeSolver`."""
+        size = _size(problem.sampled)
+        if size.m <= SMALL and not problem.sampled.is_complete:
+            reason = f"only {size.m} observations"
+            return [_because(one, reason) for one in Cholesky().solve_targets(problem)]
+        table = {"Cholesky": costs.cholesky(size), "DualPCG": costs.dual_pcg(size, (None, None))}
+        if problem.sampled.is_complete and size.m > 1:
+            table["GridEigen"] = costs.grid_eigen(size)
+        splits = _thin(problem, min(cost.seconds for cost in _fitting(table).values()))
+        ranks = "full ranks"
+        if splits is not None:
+            a, b = (split.factor.phi.shape[1] for split in splits)
+            ranks = f"ranks {a} x {b}"
+            if any(split.ridge for split in splits):
+                ranks += " beside the identity"
+                table["PCG"] = costs.spiked(size, (a, b))
+            else:
+                table["DualPCG"] = costs.dual_pcg(size, (a, b))
+                table |= _in_factors(size, (a, b))
+        name, why = _least(table)
+        reason = f"least expected time for m = {size.m} and {ranks}: {why}"
+        return [_because(one, reason) for one in self._solve(name, problem, splits)]
+
+    def _solve(
+        self, name: str, problem: RidgeProblem, splits: tuple[Split, Split] | None
+    ) -> list[RidgeResult]:
+        if splits is not None and name == "PCG":
+            return PCG(**self._settings()).solve_split(*splits, problem.sampled, problem.mu)
+        if splits is not None and name == "PrimalDirect":
+            return PrimalDirect().solve_factors(splits[0].factor, splits[1].factor, problem)
+        if name == "DualPCG":
+            return DualPCG(**self._settings()).solve_targets(problem)
+        return (GridEigen() if name == "GridEigen" else Cholesky()).solve_targets(problem)
+
+    def _settings(self) -> dict[str, Any]:
+        """These settings, for an iterative solver."""
+        return {field.name: getattr(self, field.name) for field in fields(Iterative)}
+
+
+def _size(s: Sampled) -> Size:
+    items = tuple(int(np.count_nonzero(count)) for count in s.mask.counts)
+    effects = 0
+    if s.effects is not None:
+        kinds = {"mean": 0, "rows": s.shape[0], "cols": s.shape[1], "both": sum(s.shape)}
+        effects = 1 + kinds[s.effects.kind]
+    return Size(s.m, s.shape, items, effects)  # type: ignore[arg-type]
+
+
+def _thin(problem: RidgeProblem, alternative: float) -> tuple[Split, Split] | None:
+    """Factors of both kernels, unless finding them costs more than they could save."""
+    found = []
+    for kernel in (problem.row_kernel, problem.col_kernel):
+        if kernel.by_products:
+            return None
+        limit = costs.affordable_rank(kernel.n, TRIAL * alternative)
+        if limit < LEAST_TRIAL and kernel.known_rank is None:
+            return None
+        limit = max(limit, kernel.known_rank or 1)
+        split = Split.of(kernel, FACTOR_RTOL, max_rank=min(kernel.n, limit))
+        if getattr(split.factor, "residual", 0.0) > FACTOR_RTOL:
+            return None
+        found.append(split)
+    return found[0], found[1]
+
+
+def _in_factors(size: Size, ranks: tuple[int, int]) -> dict[str, Cost]:
+    return {
+        "PrimalDirect": costs.primal_direct(size, ranks),
+        "PCG": costs.pcg(size, ranks),
+    }
+
+
+def _fitting(table: dict[str, Cost]) -> dict[str, Cost]:
+    """The solvers whose arrays fit; all of them if none does."""
+    free = available_memory() or 1 << 62
+    fitting = {name: cost for name, cost in table.items() if cost.bytes < free}
+    return fitting or table
+
+
+def _least(table: dict[str, Cost]) -> tuple[str, str]:
+    """The cheapest solver that fits, and a sentence about all of them."""
+    free = available_memory() or 1 << 62
+    fitting = {name: cost for name, cost in table.items() if cost.bytes < free}
+    told = ", ".join(
+        f"{name} {cost.seconds:.2g} s{'' if name in fitting else ' (too large)'}"
+        for name, cost in table.items()
+    )
+    if not fitting:
+        least = min(table, key=lambda name: table[name].bytes)
+        msg = (
+            f"The smallest solver for this problem, {least}, needs "
+            f"{table[least].bytes / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are available. Use "
+            "kernels of lower rank (RRMCEX with row_rank and col_rank), or fewer observations."
+        )
+        raise MemoryLimitError(msg)
+    return min(fitting, key=lambda name: fitting[name].seconds), told
 
 
 def solve_in_factors(
@@ -56,10 +162,11 @@ def solve_in_factors(
     chosen = as_solver(solver)
     reason = "as asked"
     if isinstance(chosen, Auto):
-        costs, reason = _compare(sampled, (row_phi.shape[1], col_phi.shape[1]))
-        costs.pop("Cholesky", None)
-        best = min(costs, key=lambda name: costs[name])
-        chosen = PrimalDirect() if best == "PrimalDirect" else PCG()
+        ranks = (row_phi.shape[1], col_phi.shape[1])
+        size = _size(sampled)
+        best, why = _least(_in_factors(size, ranks))
+        reason = f"least expected time for m = {size.m} and ranks {ranks[0]} x {ranks[1]}: {why}"
+        chosen = PrimalDirect() if best == "PrimalDirect" else PCG(**chosen._settings())
     if isinstance(chosen, PrimalDirect):
         result = solve_primal(row_phi, col_phi, sampled, mu)
     elif isinstance(chosen, PCG):
@@ -73,49 +180,13 @@ def solve_in_factors(
     return replace(result, solution=replace(result.solution, reason=reason))
 
 
-def _compare(sampled: Sampled, ranks: tuple[int, int]) -> tuple[dict[str, float], str]:
-    """Expected seconds of each solver, and a sentence about them."""
-    costs = _costs(sampled.m, sampled.shape, ranks, sampled.effects is not None)
-    told = ", ".join(f"{name} {cost:.2g} s" for name, cost in costs.items())
-    return costs, (
-        f"least expected time for m = {sampled.m} and ranks {ranks[0]} x {ranks[1]}: {told}"
-    )
-
-
-def _costs(
-    m: int, shape: tuple[int, int], ranks: tuple[int, int], effects: bool
-) -> dict[str, float]:
-    """Expected seconds of each solver whose arrays fit in memory."""
-    a, b = ranks
-    unknowns = a * b
-    free = available_memory() or 1 << 62
-    extra = sum(shape) if effects else 0
-    costs = {}
-    if 10.0 * m * (m + extra) < free:
-        costs["Cholesky"] = (m**3 / 3 + m * m * extra) / FLOPS
-    if 20.0 * unknowns * (unknowns + extra) < free and extra < 4000:
-        gram = shape[0] * unknowns**2 / 4 + m * b * b
-        dense = unknowns**3 / 3 + unknowns**2 * (extra + 10) + 10 * extra**3
-        costs["PrimalDirect"] = (gram + dense) / FLOPS + m / 1e8
-    inner = min(a, b)
-    outer_items = shape[0] if a >= b else shape[1]
-    products = 2 * outer_items * a * b / FLOPS
-    if uses_grams(m, outer_items, inner) and not effects:
-        setup, sweep = m * inner**2 / FLOPS, outer_items * inner**2 / OPERATOR_FLOPS + products
-    else:
-        setup, sweep = 0.0, 2 * m * inner / OPERATOR_FLOPS + products
-    rotation = 10 * (a**3 + b**3) / FLOPS
-    costs["PCG"] = rotation + setup + ITERATIONS * (2 if effects else 1) * sweep + m / 3e7
-    return costs
-
-
 def _because(result: RidgeResult, reason: str) -> RidgeResult:
     return replace(result, solution=replace(result.solution, reason=reason))
 
 
 def as_solver(solver: object) -> RidgeSolver:
     """Turn the parameter ``solver`` of an estimator into a solver."""
-    if solver == "auto":
+    if isinstance(solver, str) and solver == "auto":
         return Auto()
     if isinstance(solver, RidgeSolver):
         return solver

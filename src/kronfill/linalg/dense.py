@@ -27,45 +27,100 @@ from kronfill.linalg.ridge import (
     RidgeSolver,
     Sampled,
     dual_residual,
+    targets,
 )
 from kronfill.linalg.solution import Solution, Status
 
-__all__ = ["Cholesky", "GridEigen", "entry_kernel"]
+__all__ = ["Cholesky", "EntryKernel", "GridEigen", "entry_kernel"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 Inverse = Callable[[Floats], Floats]
 
+ONE_THREAD = 2000
+"""Up to this many observations the kernel is gathered by one thread: others would go on spinning
+and slow down the factorisation, which takes longer."""
 TRUST = 1e-8
 """A measured relative residual above this means that rounding has spoilt a direct solve."""
 
 
+@numba.njit(cache=True)
+def _gather_row(kr, kc, at_r, at_c, root, a, out):  # type: ignore[no-untyped-def]
+    """out[b] = K_w[r_a, r_b] K_h[c_a, c_b] s_a s_b for b >= a."""
+    row_r = kr[at_r[a]]
+    row_c = kc[at_c[a]]
+    for b in range(a, len(out)):
+        out[b] = row_r[at_r[b]] * row_c[at_c[b]] * (root[a] * root[b])
+
+
+@numba.njit(cache=True)
+def _gather_serial(kr, kc, at_r, at_c, root, out):  # type: ignore[no-untyped-def]
+    for a in range(len(at_r)):
+        _gather_row(kr, kc, at_r, at_c, root, a, out[a])
+
+
 @numba.njit(parallel=True, cache=True)
-def _gather_lower(kr, kc, at_r, at_c, root, out):  # type: ignore[no-untyped-def]
-    """out[a, b] = K_w[r_a, r_b] K_h[c_a, c_b] s_a s_b for b <= a."""
+def _gather(kr, kc, at_r, at_c, root, out):  # type: ignore[no-untyped-def]
     m = np.int64(len(at_r))
-    for t in numba.prange((m + 1) // 2):
-        for side in range(2):  # a short and a long row together: even work
-            a = np.int64(t) + side * (m - 1 - 2 * np.int64(t))
-            row_r = kr[at_r[a]]
-            row_c = kc[at_c[a]]
-            s = root[a]
-            for b in range(a + 1):
-                out[a, b] = row_r[at_r[b]] * row_c[at_c[b]] * (s * root[b])
+    for t in numba.prange((m + 1) // 2):  # a short and a long row together: even work
+        _gather_row(kr, kc, at_r, at_c, root, np.int64(t), out[t])
+        _gather_row(kr, kc, at_r, at_c, root, m - 1 - t, out[m - 1 - t])
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+def _product_row(kr, kc, at_r, at_c, z, a):  # type: ignore[no-untyped-def]
+    row_r = kr[at_r[a]]
+    row_c = kc[at_c[a]]
+    total = 0.0
+    for b in range(len(z)):
+        total += row_r[at_r[b]] * row_c[at_c[b]] * z[b]
+    return total
+
+
+@numba.njit(cache=True)
+def _product_serial(kr, kc, at_r, at_c, z, out):  # type: ignore[no-untyped-def]
+    for a in range(len(z)):
+        out[a] = _product_row(kr, kc, at_r, at_c, z, a)
+
+
+@numba.njit(parallel=True, cache=True)
+def _product(kr, kc, at_r, at_c, z, out):  # type: ignore[no-untyped-def]
+    for a in numba.prange(len(z)):
+        out[a] = _product_row(kr, kc, at_r, at_c, z, a)
+
+
+class EntryKernel:
+    """Kbar from the blocks of both kernels at the observed items."""
+
+    def __init__(self, problem: RidgeProblem) -> None:
+        s = problem.sampled
+        items_r, self._at_r = np.unique(s.rows, return_inverse=True)
+        items_c, self._at_c = np.unique(s.cols, return_inverse=True)
+        self._kr = np.ascontiguousarray(problem.row_kernel.block(items_r, items_r))
+        self._kc = np.ascontiguousarray(problem.col_kernel.block(items_c, items_c))
+        self._root = s.root_weights
+
+    def lower(self) -> Floats:
+        """Lower triangle of diag(s) Kbar diag(s), column-major; the rest is not written."""
+        m = len(self._root)
+        advice = "Use solver=kf.PCG(), which does without it, or fewer observations."
+        require_memory(8.0 * m**2, f"The kernel over {m:,} observed entries", advice)
+        out = np.empty((m, m))
+        gather = _gather_serial if m <= ONE_THREAD else _gather
+        gather(self._kr, self._kc, self._at_r, self._at_c, self._root, out)
+        return out.T
+
+    def times(self, z: Floats) -> Floats:
+        """diag(s) Kbar diag(s) z."""
+        out = np.empty_like(z)
+        product = _product_serial if len(z) <= ONE_THREAD else _product
+        product(self._kr, self._kc, self._at_r, self._at_c, self._root * z, out)
+        return self._root * out
 
 
 def entry_kernel(problem: RidgeProblem) -> Floats:
     """Lower triangle of diag(s) Kbar diag(s); the strict upper triangle is not written."""
-    s = problem.sampled
-    advice = "Use solver=kf.PCG(), which does without it, or fewer observations."
-    require_memory(8.0 * s.m**2, f"The kernel over {s.m:,} observed entries", advice)
-    items_r, at_r = np.unique(s.rows, return_inverse=True)
-    items_c, at_c = np.unique(s.cols, return_inverse=True)
-    out = np.empty((s.m, s.m))
-    kr = np.ascontiguousarray(problem.row_kernel.block(items_r, items_r))
-    kc = np.ascontiguousarray(problem.col_kernel.block(items_c, items_c))
-    _gather_lower(kr, kc, at_r, at_c, s.root_weights, out)
-    return out
+    return EntryKernel(problem).lower()
 
 
 def _solve_with(inverse: Inverse, s: Sampled) -> tuple[Floats, AdditiveEffects | None]:
@@ -100,28 +155,54 @@ class Cholesky(RidgeSolver):
 
     def solve(self, problem: RidgeProblem) -> RidgeResult:
         """Solve by Cholesky, by eigenvalues if that cannot be trusted."""
-        inverse = _cholesky_inverse(problem)
-        if inverse is not None:
-            dual, effects = _solve_with(inverse, problem.sampled)
-            residual = dual_residual(problem, dual)
+        return self.solve_targets(problem)[0]
+
+    def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
+        """See :class:`RidgeSolver`: one factorisation for all targets."""
+        factor = _Factor.of(problem)
+        return [self._solve(one, factor) for one in targets(problem)]
+
+    def _solve(self, problem: RidgeProblem, factor: _Factor | None) -> RidgeResult:
+        if factor is not None:
+            dual, effects = _solve_with(factor.inverse, problem.sampled)
+            residual = factor.residual(problem, dual, effects)
             if residual <= TRUST:
                 solution = Solution(Status.EXACT, "Cholesky", residual=residual)
                 return RidgeResult(dual, effects, solution)
         return _solve_by_eigenvalues(problem)
 
 
-def _cholesky_inverse(problem: RidgeProblem) -> Inverse | None:
-    a = entry_kernel(problem)
-    a[np.diag_indices_from(a)] += problem.mu
-    # The C-ordered lower triangle is LAPACK's (column-major) upper triangle: no copy is made.
-    factor, info = scipy.linalg.lapack.dpotrf(a.T, lower=0, clean=0, overwrite_a=1)
-    if info != 0:
-        return None
+@dataclass(frozen=True, eq=False)
+class _Factor:
+    """diag(s) Kbar diag(s) + mu I, factored."""
 
-    def inverse(b: Floats) -> Floats:
-        return np.asarray(scipy.linalg.cho_solve((factor, False), b, check_finite=False))
+    kernel: EntryKernel
+    factor: Floats
+    mu: float
 
-    return inverse
+    @classmethod
+    def of(cls, problem: RidgeProblem) -> _Factor | None:
+        kernel = EntryKernel(problem)
+        a = kernel.lower()
+        a[np.diag_indices_from(a)] += problem.mu
+        factor, info = scipy.linalg.lapack.dpotrf(a, lower=1, clean=0, overwrite_a=1)
+        return cls(kernel, factor, problem.mu) if info == 0 else None
+
+    def inverse(self, b: Floats) -> Floats:
+        """A^-1 b."""
+        return np.asarray(scipy.linalg.cho_solve((self.factor, True), b, check_finite=False))
+
+    def residual(
+        self, problem: RidgeProblem, dual: Floats, effects: AdditiveEffects | None
+    ) -> float:
+        """Measured ||A z - s o (y - Z beta)|| / ||s o y||, d = s o z."""
+        s = problem.sampled
+        root = s.root_weights
+        rest = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
+        z = dual / root
+        norm = float(np.linalg.norm(self.kernel.times(z) + self.mu * z - root * rest))
+        size = float(np.linalg.norm(root * s.values))
+        return norm / size if size > 0 else norm
 
 
 def _solve_by_eigenvalues(problem: RidgeProblem) -> RidgeResult:

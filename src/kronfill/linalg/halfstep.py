@@ -177,6 +177,28 @@ class GivenFactor:
         """The factor itself."""
         return self
 
+    @property
+    def by_products(self) -> bool:
+        """Entries are as cheap as products."""
+        return False
+
+    def apply(self, V: Floats) -> Floats:
+        """K V."""
+        return np.asarray(self.phi @ (self.phi.T @ V))
+
+    def take(self, items: NDArray[np.intp]) -> GivenFactor:
+        """The kernel of some items."""
+        return GivenFactor(self.phi[items])
+
+    @property
+    def known_rank(self) -> int | None:
+        """Columns of the factor."""
+        return int(self.phi.shape[1])
+
+    def split(self) -> tuple[GivenFactor | None, float]:
+        """No identity part is known of."""
+        return self, 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class _Side:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -12,6 +13,7 @@ from scipy.linalg import blas, lapack, solve_triangular
 
 from kronfill.errors import KernelError, NonFiniteError, ParameterError, ShapeError
 from kronfill.linalg.memory import require_memory
+from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["LowRankFactor", "check_limits", "pivoted_cholesky"]
 
@@ -25,6 +27,8 @@ _ROUNDING = 32 * float(np.finfo(np.float64).eps)
 # A candidate is kept while at least this share of the mean residual is left of it.
 _KEEP = 0.2
 _FIRST_CAPACITY = 96
+WIDE = 600
+"""Below this rank the threads of BLAS cost more than they save."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +43,8 @@ class LowRankFactor:
         The items whose columns span the factor, in the order they were chosen; ``phi[pivots]`` is
         lower triangular. None when `phi` was given explicitly (features of a linear kernel).
     residual : float
-        Trace of ``K - phi @ phi.T`` divided by the trace of ``K``.
+        Trace of ``K - phi @ phi.T`` divided by the trace of ``K`` (for large graph kernels an upper
+        bound of it).
 
     Examples
     --------
@@ -187,9 +192,11 @@ def pivoted_cholesky(
         candidates = state.draw(block_size)
         if candidates.size == 0:
             break
-        kept, lower = state.filter(candidates, submatrix(candidates, candidates))
-        if kept.size:
-            state.append(kept, columns(kept), lower)
+        with one_blas_thread():
+            kept, lower = state.filter(candidates, submatrix(candidates, candidates))
+        with one_blas_thread() if state.rank < WIDE else nullcontext():
+            if kept.size:
+                state.append(kept, columns(kept), lower)
     return state.result()
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
@@ -19,20 +20,25 @@ from kronfill.linalg import passes
 from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.threads import one_blas_thread
 
-__all__ = ["SampledKronecker", "pair_products", "row_grams", "uses_grams"]
+__all__ = [
+    "SampledKronecker", "SparseTables", "matmul", "pair_products", "row_grams",
+    "transposed_matmul", "uses_grams",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 SEGMENTS = 32
-SEGMENT_BYTES = 1 << 23
+FEWEST_SEGMENTS = 8
+SEGMENT_BYTES = 1 << 21
 GRAM_RANK = 32
 GRAM_FLOATS = 1 << 26
+DENSE_STEP = 256
 
 
 def row_grams(q: Floats, indptr: NDArray[np.int64], inner: NDArray[Any], weights: Floats) -> Floats:
     """sum_k w_k q_k^T q_k for each item that ``indptr`` delimits."""
-    out = np.zeros((len(indptr) - 1, q.shape[1], q.shape[1]))
+    out = np.zeros((len(indptr) - 1, q.shape[1], q.shape[1]), q.dtype)
     with one_blas_thread():
         passes.row_grams(q, indptr, inner, weights, out)
     return out
@@ -56,6 +62,8 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
         Factor of the inner axis; the cost per observation is proportional to b.
     grouped : Grouped
         Observations grouped by outer item.
+    dtype : {float64, float32}, default=float64
+        Precision of the products.
 
     Examples
     --------
@@ -68,18 +76,21 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
     array([2., 3.])
     """
 
-    def __init__(self, p: Floats, q: Floats, grouped: Grouped) -> None:
+    def __init__(
+        self, p: Floats, q: Floats, grouped: Grouped, dtype: npt.DTypeLike = np.float64
+    ) -> None:
         used = np.flatnonzero(np.diff(grouped.indptr))
-        self._p = np.ascontiguousarray(p[used])
-        self._q = np.ascontiguousarray(q)
+        self._p = np.ascontiguousarray(p[used], dtype)
+        self._q = np.ascontiguousarray(q, dtype)
         self._indptr = np.append(grouped.indptr[used], grouped.indptr[-1])
-        self._grouped = grouped
+        self._inner = grouped.inner
+        self._weights = grouped.weights.astype(dtype, copy=False)
         self.m = len(grouped.inner)
         self.core_shape = (p.shape[1], q.shape[1])
-        super().__init__(np.dtype(float), (self.m, p.shape[1] * q.shape[1]))
+        super().__init__(np.dtype(dtype), (self.m, p.shape[1] * q.shape[1]))
         self._bounds = self._segments()
-        self._parts = np.empty((len(self._bounds) - 1, *self.core_shape))
         self._grams = self._make_grams()
+        self._parts = np.empty((0, 0), dtype)
 
     def _make_grams(self) -> Floats | None:
         """sum_k w_k q_k^T q_k of each item, where an item has more observations than b.
@@ -89,12 +100,12 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
         """
         if not uses_grams(self.m, len(self._p), self.core_shape[1]):
             return None
-        return row_grams(self._q, self._indptr, self._grouped.inner, self._grouped.weights)
+        return row_grams(self._q, self._indptr, self._inner, self._weights)
 
     def _segments(self) -> Index:
         """Cut the outer items into segments of about equal work."""
         a, b = self.core_shape
-        limit = max(4, min(SEGMENTS, SEGMENT_BYTES // max(1, 8 * a * b)))
+        limit = max(FEWEST_SEGMENTS, min(SEGMENTS, SEGMENT_BYTES // max(1, 8 * a * b)))
         work = np.cumsum(np.diff(self._indptr) + a)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, limit) / limit)
         return np.unique(np.concatenate([[0], cuts, [len(self._p)]]))
@@ -106,35 +117,119 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
         return self.scatter(np.ravel(d)).ravel()
 
     def normal(self, x: Floats) -> Floats:
-        """P^T [W o (P X Q^T) on the observed entries] Q, in one pass."""
-        g = self._grouped
-        self._parts[:] = 0.0
+        """P^T [W o (P X Q^T) on the observed entries] Q, in one pass.
+
+        ``x`` is one X, of shape (a, b), or several, of shape (t, a, b): the observations are then
+        read once for all of them.
+        """
+        several = np.ascontiguousarray(x, self.dtype).reshape(-1, *self.core_shape)
+        out = np.empty_like(several)
+        together = max(1, 4 * SEGMENT_BYTES // max(1, 8 * several[0].size))
+        for first in range(0, len(several), together):
+            part = slice(first, first + together)
+            out[part] = self._normal(several[part])
+        return out.reshape(x.shape)
+
+    def _normal(self, x: Floats) -> Floats:
+        parts = self._zeros(x.shape)
         if self._grams is not None:
-            passes.gram_normal(
-                self._p, np.ascontiguousarray(x), self._grams, self._bounds, self._parts
+            passes.gram_normal(self._p, x, self._grams, self._bounds, parts)
+        else:
+            passes.normal(
+                self._p, self._q, x, self._indptr, self._inner, self._weights, self._bounds, parts
             )
-            return np.asarray(self._parts.sum(axis=0))
-        passes.normal(
-            self._p, self._q, np.ascontiguousarray(x), self._indptr, g.inner, g.weights,
-            self._bounds, self._parts,
-        )  # fmt: skip
-        return np.asarray(self._parts.sum(axis=0))
+        return np.asarray(parts.sum(axis=0))
+
+    def _zeros(self, shape: tuple[int, ...]) -> Floats:
+        """One array of zeros for each segment, in memory that is used again."""
+        if self._parts.shape[1:] != shape:
+            self._parts = np.empty((len(self._bounds) - 1, *shape), self.dtype)
+        self._parts[:] = 0
+        return self._parts
 
     def sample(self, x: Floats) -> Floats:
         """P[r_k] X Q[c_k]^T for each observation, in grouped order."""
-        out = np.empty(self.m)
-        g = self._grouped
-        x = np.ascontiguousarray(x)
-        passes.sample(self._p, self._q, x, self._indptr, g.inner, self._bounds, out)
+        out = np.empty(self.m, self.dtype)
+        x = np.ascontiguousarray(x, self.dtype)
+        passes.sample(self._p, self._q, x, self._indptr, self._inner, self._bounds, out)
         return out
 
     def scatter(self, d: Floats) -> Floats:
         """Adjoint of :meth:`sample`: P^T D Q with D the sparse matrix of ``d``."""
-        self._parts[:] = 0.0
-        passes.scatter(
-            self._p, self._q, d, self._indptr, self._grouped.inner, self._bounds, self._parts
+        parts = self._zeros(self.core_shape)
+        d = d.astype(self.dtype, copy=False)
+        passes.scatter(self._p, self._q, d, self._indptr, self._inner, self._bounds, parts)
+        return np.asarray(parts.sum(axis=0))
+
+
+class SparseTables:
+    """Products of tables with rows and columns at the observed entries, and their adjoints.
+
+    The values of the observed entries are kept in the order of the rows.
+    """
+
+    def __init__(self, by_rows: Grouped, by_cols: Grouped) -> None:
+        self.m = len(by_rows.order)
+        place = np.empty_like(by_rows.order)
+        place[by_rows.order] = np.arange(self.m, dtype=place.dtype)
+        self._groups = (by_rows, by_cols)
+        self._places = (np.arange(self.m, dtype=place.dtype), place[by_cols.order])
+        self._bounds = tuple(_even(group.indptr) for group in self._groups)
+
+    def products(self, left: Floats, right: Floats) -> Floats:
+        """left[r_k] . right[c_k] for each observation."""
+        out = np.empty(self.m, left.dtype)
+        rows = self._groups[0]
+        passes.row_products(left, right, rows.indptr, rows.inner, self._bounds[0], out)
+        return out
+
+    def products_sums(
+        self, left: Floats, right: Floats, width: int, weights: Floats
+    ) -> tuple[Floats, Floats]:
+        """v_k = w_k left[r_k] . right[c_k], and sum_k v_k right[c_k, :width] of each row."""
+        rows = self._groups[0]
+        out = np.empty(self.m, left.dtype)
+        sums = np.zeros((len(rows.indptr) - 1, width), left.dtype)
+        passes.row_products_sums(
+            left, right, weights, rows.indptr, rows.inner, self._bounds[0], out, sums
         )
-        return np.asarray(self._parts.sum(axis=0))
+        return out, sums
+
+    def sums(self, q: Floats, d: Floats, axis: int) -> Floats:
+        """sum_k d_k q[other item of k] for each row (axis 0) or column (axis 1)."""
+        group = self._groups[axis]
+        out = np.zeros((len(group.indptr) - 1, q.shape[1]), q.dtype)
+        d = d.astype(q.dtype, copy=False)
+        passes.row_sums(
+            q, d, self._places[axis], group.indptr, group.inner, self._bounds[axis], out
+        )
+        return out
+
+
+def matmul(a: Floats, b: Floats) -> Floats:
+    """A b for a tall A, in blocks of rows: the same bits for any number of threads."""
+    if a.shape[1] == 0 or b.shape[1] == 0:
+        return np.zeros((len(a), b.shape[1]), a.dtype)
+    out = np.empty((len(a), b.shape[1]), a.dtype)
+    passes.matmul(a, np.ascontiguousarray(b), DENSE_STEP, out)
+    return out
+
+
+def transposed_matmul(a: Floats, b: Floats) -> Floats:
+    """A^T B for tall A and B, likewise."""
+    if a.shape[1] == 0 or b.shape[1] == 0:
+        return np.zeros((a.shape[1], b.shape[1]), a.dtype)
+    step = max(DENSE_STEP, -(-len(a) // SEGMENTS))
+    parts = np.empty((-(-len(a) // step), a.shape[1], b.shape[1]), a.dtype)
+    passes.transposed_matmul(a, b, step, parts)
+    return np.asarray(parts.sum(axis=0))
+
+
+def _even(indptr: NDArray[np.int64], count: int = 4 * SEGMENTS) -> Index:
+    """Cut items into segments of about equal numbers of observations."""
+    work = indptr[1:] + np.arange(1, len(indptr))
+    cuts = np.searchsorted(work, work[-1] * np.arange(1, count) / count)
+    return np.unique(np.concatenate([[0], cuts, [len(indptr) - 1]]))
 
 
 def pair_products(left: Floats, right: Floats, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:

@@ -11,7 +11,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-__all__ = ["FAST", "gram_normal", "normal", "pair_products", "row_grams", "sample", "scatter"]
+__all__ = [
+    "FAST", "gram_normal", "matmul", "normal", "pair_products", "row_grams", "row_products",
+    "row_products_sums", "row_sums", "sample", "scatter", "transposed_matmul",
+]  # fmt: skip
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and infinity honest
 CHUNK_FLOATS = 1 << 16
@@ -35,9 +38,9 @@ def _add_outer(p, g, work, total):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _chunk(b):  # type: ignore[no-untyped-def]
+def _chunk(b, items):  # type: ignore[no-untyped-def]
     """Outer items worked on together: their vectors fit in the cache."""
-    return max(32, min(1024, CHUNK_FLOATS // b))
+    return max(1, min(items, max(32, min(1024, CHUNK_FLOATS // max(1, b)))))
 
 
 @numba.njit(cache=True, fastmath=FAST)
@@ -51,10 +54,10 @@ def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped
         q1 = q[inner[k + 1]]
         q2 = q[inner[k + 2]]
         q3 = q[inner[k + 3]]
-        v0 = 0.0
-        v1 = 0.0
-        v2 = 0.0
-        v3 = 0.0
+        v0 = q.dtype.type(0)
+        v1 = q.dtype.type(0)
+        v2 = q.dtype.type(0)
+        v3 = q.dtype.type(0)
         for j in range(b):
             tj = t[j]
             v0 += tj * q0[j]
@@ -71,7 +74,7 @@ def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped
         k += 4
     while k < end:
         q0 = q[inner[k]]
-        v0 = 0.0
+        v0 = q.dtype.type(0)
         for j in range(b):
             v0 += t[j] * q0[j]
         if weighted:
@@ -84,17 +87,20 @@ def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped
 @numba.njit(cache=True, fastmath=FAST)
 def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # type: ignore[no-untyped-def]
     b = q.shape[1]
-    chunk = _chunk(b)
-    t = np.empty((chunk, b))
-    g = np.empty((chunk, b))
+    targets = len(x)
+    chunk = _chunk(b * targets, last - first)
+    t = np.empty((targets, chunk, b), q.dtype)
+    g = np.empty((targets, chunk, b), q.dtype)
     cursor = np.empty(chunk, np.int64)
-    work = np.empty(total.shape)
+    work = np.empty(total.shape[1:], q.dtype)
     block = max(64, BLOCK_FLOATS // b)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
-        np.dot(p[start : start + n], x, t[:n])
+        for s in range(targets):
+            np.dot(p[start : start + n], x[s], t[s, :n])
+            for i in range(n):
+                _zero(g[s, i])
         for i in range(n):
-            _zero(g[i])
             cursor[i] = indptr[start + i]
         # One block of q at a time: it stays in the cache while all items of the chunk use it.
         for low in range(0, len(q), block):
@@ -103,30 +109,33 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
                 end = begin
                 while end < indptr[start + i + 1] and inner[end] < low + block:
                     end += 1
-                _normal_row(t[i], g[i], q, inner, weights, begin, end)
+                for s in range(targets):
+                    _normal_row(t[s, i], g[s, i], q, inner, weights, begin, end)
                 cursor[i] = end
-        _add_outer(p[start : start + n], g[:n], work, total)
+        for s in range(targets):
+            _add_outer(p[start : start + n], g[s, :n], work, total[s])
 
 
 @numba.njit(cache=True, fastmath=FAST)
 def _gram_segment(p, x, grams, first, last, total):  # type: ignore[no-untyped-def]
     """The same from the matrices sum_k w_k q_k^T q_k of each item."""
-    b = x.shape[1]
-    chunk = _chunk(b)
-    t = np.empty((chunk, b))
-    g = np.empty((chunk, b))
-    work = np.empty(total.shape)
+    b = x.shape[2]
+    chunk = _chunk(b, last - first)
+    t = np.empty((chunk, b), grams.dtype)
+    g = np.empty((chunk, b), grams.dtype)
+    work = np.empty(total.shape[1:], grams.dtype)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
-        np.dot(p[start : start + n], x, t[:n])
-        for i in range(n):
-            gram = grams[start + i]
-            for j in range(b):
-                v = 0.0
-                for k in range(b):
-                    v += gram[j, k] * t[i, k]
-                g[i, j] = v
-        _add_outer(p[start : start + n], g[:n], work, total)
+        for s in range(len(x)):
+            np.dot(p[start : start + n], x[s], t[:n])
+            for i in range(n):
+                gram = grams[start + i]
+                for j in range(b):
+                    v = grams.dtype.type(0)
+                    for k in range(b):
+                        v += gram[j, k] * t[i, k]
+                    g[i, j] = v
+            _add_outer(p[start : start + n], g[:n], work, total[s])
 
 
 @numba.njit(parallel=True, cache=True)
@@ -140,12 +149,12 @@ def gram_normal(p, x, grams, bounds, parts):  # type: ignore[no-untyped-def]
 def _row_gram(q, inner, weights, start, end, out):  # type: ignore[no-untyped-def]
     """out = sum_k w_k q_k^T q_k over the observations of one item."""
     b = q.shape[1]
-    buffer = np.empty((GATHER, b))
-    part = np.empty((b, b))
+    buffer = np.empty((GATHER, b), q.dtype)
+    part = np.empty((b, b), q.dtype)
     for first in range(start, end, GATHER):
         n = min(GATHER, end - first)
         for i in range(n):
-            root = np.sqrt(weights[first + i]) if len(weights) > 0 else 1.0
+            root = q.dtype.type(np.sqrt(weights[first + i]) if len(weights) > 0 else 1.0)
             for j in range(b):
                 buffer[i, j] = root * q[inner[first + i], j]
         np.dot(buffer[:n].T, buffer[:n], part)
@@ -163,8 +172,8 @@ def row_grams(q, indptr, inner, weights, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath=FAST)
 def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    chunk = _chunk(q.shape[1])
-    t = np.empty((chunk, q.shape[1]))
+    chunk = _chunk(q.shape[1], last - first)
+    t = np.empty((chunk, q.shape[1]), q.dtype)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         np.dot(p[start : start + n], x, t[:n])
@@ -172,7 +181,7 @@ def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[n
             ti = t[i]
             for k in range(indptr[start + i], indptr[start + i + 1]):
                 qk = q[inner[k]]
-                v = 0.0
+                v = q.dtype.type(0)
                 for j in range(len(qk)):
                     v += ti[j] * qk[j]
                 out[k] = v
@@ -200,9 +209,9 @@ def _scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, fastmath=FAST)
 def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignore[no-untyped-def]
-    chunk = _chunk(q.shape[1])
-    g = np.empty((chunk, q.shape[1]))
-    work = np.empty(total.shape)
+    chunk = _chunk(q.shape[1], last - first)
+    g = np.empty((chunk, q.shape[1]), q.dtype)
+    work = np.empty(total.shape, q.dtype)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         for i in range(n):
@@ -212,7 +221,7 @@ def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignor
 
 @numba.njit(parallel=True, cache=True)
 def normal(p, q, x, indptr, inner, weights, bounds, parts):  # type: ignore[no-untyped-def]
-    """parts[s] += sum over the observations of segment s of w (p x q^T) p^T q."""
+    """parts[s, i] += sum over the observations of segment s of w (p x_i q^T) p^T q."""
     for s in numba.prange(len(bounds) - 1):
         _normal_segment(p, q, x, indptr, inner, weights, bounds[s], bounds[s + 1], parts[s])
 
@@ -229,6 +238,188 @@ def scatter(p, q, d, indptr, inner, bounds, parts):  # type: ignore[no-untyped-d
     """parts[s] += sum over the observations of segment s of d_k p^T q."""
     for s in numba.prange(len(bounds) - 1):
         _scatter_segment(p, q, d, indptr, inner, bounds[s], bounds[s + 1], parts[s])
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _product_row(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
+    """out[k] = t . q_k for the observations start, ..., end - 1, four at a time."""
+    k = start
+    while k + 4 <= end:
+        q0 = q[inner[k]]
+        q1 = q[inner[k + 1]]
+        q2 = q[inner[k + 2]]
+        q3 = q[inner[k + 3]]
+        v0 = q.dtype.type(0)
+        v1 = q.dtype.type(0)
+        v2 = q.dtype.type(0)
+        v3 = q.dtype.type(0)
+        for j in range(len(t)):
+            v0 += t[j] * q0[j]
+            v1 += t[j] * q1[j]
+            v2 += t[j] * q2[j]
+            v3 += t[j] * q3[j]
+        out[k] = v0
+        out[k + 1] = v1
+        out[k + 2] = v2
+        out[k + 3] = v3
+        k += 4
+    while k < end:
+        q0 = q[inner[k]]
+        v0 = q.dtype.type(0)
+        for j in range(len(t)):
+            v0 += t[j] * q0[j]
+        out[k] = v0
+        k += 1
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _sum_row(g, q, d, place, inner, start, end):  # type: ignore[no-untyped-def]
+    """g += sum of d_k q_k over the observations start, ..., end - 1, four at a time."""
+    k = start
+    while k + 4 <= end:
+        q0 = q[inner[k]]
+        q1 = q[inner[k + 1]]
+        q2 = q[inner[k + 2]]
+        q3 = q[inner[k + 3]]
+        d0 = d[place[k]]
+        d1 = d[place[k + 1]]
+        d2 = d[place[k + 2]]
+        d3 = d[place[k + 3]]
+        for j in range(len(g)):
+            g[j] += d0 * q0[j] + d1 * q1[j] + d2 * q2[j] + d3 * q3[j]
+        k += 4
+    while k < end:
+        q0 = q[inner[k]]
+        d0 = d[place[k]]
+        for j in range(len(g)):
+            g[j] += d0 * q0[j]
+        k += 1
+
+
+@numba.njit(cache=True)
+def _product_segment(left, right, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
+    block = max(64, BLOCK_FLOATS // max(1, right.shape[1]))
+    chunk = _chunk(left.shape[1], last - first)
+    cursor = np.empty(chunk, np.int64)
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
+        cursor[:n] = indptr[start : start + n]
+        for low in range(0, len(right), block):
+            for i in range(n):
+                end = cursor[i]
+                while end < indptr[start + i + 1] and inner[end] < low + block:
+                    end += 1
+                _product_row(left[start + i], right, inner, cursor[i], end, out)
+                cursor[i] = end
+
+
+@numba.njit(cache=True)
+def _sum_segment(q, d, place, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
+    block = max(64, BLOCK_FLOATS // max(1, q.shape[1]))
+    chunk = _chunk(q.shape[1], last - first)
+    cursor = np.empty(chunk, np.int64)
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
+        cursor[:n] = indptr[start : start + n]
+        for low in range(0, len(q), block):
+            for i in range(n):
+                end = cursor[i]
+                while end < indptr[start + i + 1] and inner[end] < low + block:
+                    end += 1
+                _sum_row(out[start + i], q, d, place, inner, cursor[i], end)
+                cursor[i] = end
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _product_sum_row(t, g, q, weights, inner, start, end, out):  # type: ignore[no-untyped-def]
+    """out[k] = w_k t . q_k, and g += sum of these times the leading part of q_k, two at a time."""
+    weighted = len(weights) > 0
+    k = start
+    while k + 2 <= end:
+        q0 = q[inner[k]]
+        q1 = q[inner[k + 1]]
+        v0 = q.dtype.type(0)
+        v1 = q.dtype.type(0)
+        for j in range(len(t)):
+            v0 += t[j] * q0[j]
+            v1 += t[j] * q1[j]
+        if weighted:
+            v0 *= weights[k]
+            v1 *= weights[k + 1]
+        out[k] = v0
+        out[k + 1] = v1
+        for j in range(len(g)):
+            g[j] += v0 * q0[j] + v1 * q1[j]
+        k += 2
+    if k < end:
+        q0 = q[inner[k]]
+        v0 = q.dtype.type(0)
+        for j in range(len(t)):
+            v0 += t[j] * q0[j]
+        if weighted:
+            v0 *= weights[k]
+        out[k] = v0
+        for j in range(len(g)):
+            g[j] += v0 * q0[j]
+
+
+@numba.njit(cache=True)
+def _product_sum_segment(left, right, weights, indptr, inner, first, last, out, sums):  # type: ignore[no-untyped-def]
+    block = max(64, BLOCK_FLOATS // max(1, right.shape[1]))
+    chunk = _chunk(left.shape[1], last - first)
+    cursor = np.empty(chunk, np.int64)
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
+        cursor[:n] = indptr[start : start + n]
+        for low in range(0, len(right), block):
+            for i in range(n):
+                end = cursor[i]
+                while end < indptr[start + i + 1] and inner[end] < low + block:
+                    end += 1
+                _product_sum_row(
+                    left[start + i], sums[start + i], right, weights, inner, cursor[i], end, out
+                )
+                cursor[i] = end
+
+
+@numba.njit(parallel=True, cache=True)
+def row_products_sums(left, right, weights, indptr, inner, bounds, out, sums):  # type: ignore[no-untyped-def]
+    """:func:`row_products`, weighted, with the sums over items of v_k right[c_k] in the same pass.
+
+    ``sums`` may be narrower than ``right``: then the leading columns are summed.
+    """
+    for s in numba.prange(len(bounds) - 1):
+        _product_sum_segment(
+            left, right, weights, indptr, inner, bounds[s], bounds[s + 1], out, sums
+        )
+
+
+@numba.njit(parallel=True, cache=True)
+def matmul(a, b, step, out):  # type: ignore[no-untyped-def]
+    """out = a b, by blocks of rows."""
+    for s in numba.prange((len(a) + step - 1) // step):
+        np.dot(a[s * step : (s + 1) * step], b, out[s * step : (s + 1) * step])
+
+
+@numba.njit(parallel=True, cache=True)
+def transposed_matmul(a, b, step, parts):  # type: ignore[no-untyped-def]
+    """parts[s] = a^T b of the rows of block s."""
+    for s in numba.prange(len(parts)):
+        np.dot(a[s * step : (s + 1) * step].T, b[s * step : (s + 1) * step], parts[s])
+
+
+@numba.njit(parallel=True, cache=True)
+def row_products(left, right, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
+    """out[k] = left[r_k] . right[c_k] for observations grouped by r."""
+    for s in numba.prange(len(bounds) - 1):
+        _product_segment(left, right, indptr, inner, bounds[s], bounds[s + 1], out)
+
+
+@numba.njit(parallel=True, cache=True)
+def row_sums(q, d, place, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
+    """out[i] += sum over the observations of item i of d[place_k] q[inner_k]."""
+    for s in numba.prange(len(bounds) - 1):
+        _sum_segment(q, d, place, indptr, inner, bounds[s], bounds[s + 1], out)
 
 
 @numba.njit(parallel=True, cache=True, fastmath=FAST)

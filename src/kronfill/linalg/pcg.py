@@ -1,49 +1,75 @@
-"""Preconditioned conjugate gradients in factor space.
+"""Preconditioned conjugate gradients in the space of the kernels' factors.
 
-With Psi the sampled-Kronecker operator the primal system is (Psi^T W Psi + mu I) x = Psi^T W y.
-Each factor is rotated so that Phi^T diag(counts) Phi is diagonal; then Psi^T W Psi is nearly
-
-    S0 = outer(s_w, s_h) / total weight,
-
-exactly so in the mean over masks with these row and column counts, and S0 + mu is a diagonal
-preconditioner that knows the sampling.
-
-The dual residual follows from the primal one, R = Psi^T W (y - Psi x) - mu x: with
-d = W (y - Psi x) / mu it is Psi R / mu (times sqrt(w)). Its estimate sqrt(<R o R, S0>) steers the
-loop; before the result is returned it is measured with the operator.
+An estimate of the dual residual steers the loop; before the result is returned it is measured with
+the operator in double precision, and the loop goes on if the estimate was too rosy. Corrections may
+be computed in single precision: the residual that they are to remove never is.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill.errors import ParameterError
-from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
-from kronfill.linalg.operator import SampledKronecker
+from kronfill.linalg.factorsystem import FactorSystem, Rotated
 from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.linalg.solution import Solution, Status
+from kronfill.linalg.spiked import SpikedSystem, Split
+from kronfill.linalg.system import NormalMap, System, inner
 from kronfill.linalg.threads import one_blas_thread
 
-__all__ = ["PCG", "FactorSystem"]
+__all__ = ["PCG", "FactorSystem", "Iterative", "Rotated"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 FACTOR_RTOL = 1e-13
-WIDE = 600
-"""Below this rank the threads of BLAS cost more than they save."""
+SINGLE_GAIN = 1e-4
+"""How far one round in single precision is to bring the residual down."""
 
 
 @dataclass(frozen=True)
-class PCG(RidgeSolver):
+class Iterative(RidgeSolver):
+    """Settings that all iterative solvers share."""
+
+    tol: float = 1e-6
+    max_iter: int = 1000
+    time_limit: float = float("inf")
+    callback: Callable[[int, float], None] | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if not 0 < self.tol < 1:
+            msg = f"{name}: tol must lie between 0 and 1, got {self.tol!r}."
+            raise ParameterError(msg)
+        if self.max_iter < 1 or not self.time_limit > 0:
+            msg = (
+                f"{name}: max_iter must be at least 1 and time_limit positive, got "
+                f"{self.max_iter!r} and {self.time_limit!r}."
+            )
+            raise ParameterError(msg)
+
+    def report(self, iteration: int, residual: float) -> None:
+        """Tell whoever asked how far it is."""
+        if self.callback is not None:
+            self.callback(iteration, residual)
+        if self.progress:
+            line = f"\r{type(self).__name__}: iteration {iteration}, residual {residual:.1e}"
+            sys.stderr.write(line + ("\n" if residual <= self.tol else ""))
+            sys.stderr.flush()
+
+
+@dataclass(frozen=True)
+class PCG(Iterative):
     """Conjugate gradients on low-rank factors, with a preconditioner that knows the mask.
+
+    A kernel with an identity part, such as ``rbf(features) + 0.1 * identity(n)``, is split: the
+    factor is that of the rest.
 
     Parameters
     ----------
@@ -55,6 +81,11 @@ class PCG(RidgeSolver):
         Seconds after which to stop.
     callback : callable, optional
         Called with (iteration, estimated residual) after each iteration.
+    progress : bool, default=False
+        Show the iteration and the residual on the standard error stream.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the products with a vector. With "float32" corrections are computed in single
+        precision and the residual in double: the answer is as accurate, after a few more products.
 
     Examples
     --------
@@ -67,229 +98,170 @@ class PCG(RidgeSolver):
     (True, True)
     """
 
-    tol: float = 1e-6
-    max_iter: int = 1000
-    time_limit: float = float("inf")
-    callback: Callable[[int, float], None] | None = None
+    dtype: str = "float64"
 
     def __post_init__(self) -> None:
-        if not 0 < self.tol < 1:
-            msg = f"PCG: tol must lie between 0 and 1, got {self.tol!r}."
-            raise ParameterError(msg)
-        if self.max_iter < 1 or self.time_limit <= 0:
-            msg = (
-                "PCG: max_iter must be at least 1 and time_limit positive, got "
-                f"{self.max_iter!r} and {self.time_limit!r}."
-            )
+        super().__post_init__()
+        if self.dtype not in ("float64", "float32"):
+            msg = f'PCG: dtype must be "float64" or "float32", got {self.dtype!r}.'
             raise ParameterError(msg)
 
     def solve(self, problem: RidgeProblem) -> RidgeResult:
         """Factor both kernels and iterate."""
-        row = problem.row_kernel.factor(rtol=FACTOR_RTOL)
-        col = problem.col_kernel.factor(rtol=FACTOR_RTOL)
-        system = FactorSystem.of(row.phi, col.phi, problem.sampled)
-        return self.solve_system(system, problem.mu).over(row, col)
+        return self.solve_targets(problem)[0]
 
-    def solve_system(
-        self, system: FactorSystem, mu: float, start: Floats | None = None
-    ) -> CoreResult:
-        """Iterate on a prepared system, from ``start`` (a x b, in the caller's basis) if given."""
-        with one_blas_thread():
-            x, status, history, residual = self._iterate(system, mu, start)
-            dual, effects = system.dual(x, mu)
-        solution = Solution(
-            status, "PCG", iterations=len(history), residual=residual, history=tuple(history)
-        )
-        return CoreResult(system.core(x), dual, effects, solution)
+    def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
+        """See :class:`RidgeSolver`."""
+        begun = time.monotonic()
+        row, col = Split.of(problem.row_kernel), Split.of(problem.col_kernel)
+        return self.solve_split(row, col, problem.sampled, problem.mu, begun)
 
-    def _iterate(
-        self, system: FactorSystem, mu: float, start: Floats | None
-    ) -> tuple[Floats, Status, list[float], float]:
-        deadline = time.monotonic() + self.time_limit
-        history: list[float] = []
-        rhs = system.rhs()
-        scale = mu * system.norm_y
-        precondition = 1.0 / (system.expected + mu)
-        x = np.zeros_like(rhs) if start is None else system.rotate(start)
-        r = rhs - system.normal(x) - mu * x if start is not None else rhs.copy()
-        target, measured = self.tol, np.inf if scale > 0 and r.any() else 0.0
-        status = Status.CONVERGED
-        while measured > self.tol:
-            begun = len(history)
-            status = self._descend(system, mu, x, r, precondition, (target, deadline), history)
-            r = rhs - system.normal(x) - mu * x
-            previous, measured = measured, system.dual_norm(r) / scale
-            if measured <= self.tol:
-                status = Status.CONVERGED
-            elif status is not Status.CONVERGED:
-                break
-            elif measured > 0.5 * previous or len(history) == begun:
-                status = Status.STALLED
-                break
-            else:  # The estimate was too rosy: aim lower by as much.
-                target *= 0.5 * self.tol / measured
-        return x, status, history, measured
+    def solve_split(
+        self, row: Split, col: Split, sampled: Sampled, mu: float, begun: float | None = None
+    ) -> list[RidgeResult]:
+        """Solve for kernels that are factored already."""
+        if row.ridge == 0 and col.ridge == 0:
+            plain = FactorSystem.of(row.factor.phi, col.factor.phi, sampled)
+            solved = self.solve_all(plain, mu, begun=begun)
+            return [one.over(row.factor, col.factor) for one in solved]
+        system = SpikedSystem.of(row, col, sampled, mu)
+        return [
+            RidgeResult(one.dual, one.effects, one.solution, split=(row, col))
+            for one in self.solve_all(system, mu, begun=begun)
+        ]
 
-    def _descend(
+    def solve_system(self, system: System, mu: float, start: Floats | None = None) -> CoreResult:
+        """Iterate on a prepared system of one target, from ``start`` (coefficients) if given."""
+        return self.solve_all(system, mu, None if start is None else [start])[0]
+
+    def solve_all(
         self,
-        system: FactorSystem,
+        system: System,
         mu: float,
-        x: Floats,
-        r: Floats,
-        precondition: Floats,
-        limits: tuple[float, float],
-        history: list[float],
-    ) -> Status:
-        """Plain preconditioned CG, changing x and r in place, until the estimate meets target."""
-        target, deadline = limits
-        scale = mu * system.norm_y
-        z = precondition * r
-        direction = z.copy()
-        rho = float(np.vdot(r, z))
+        starts: list[Floats] | None = None,
+        begun: float | None = None,
+    ) -> list[CoreResult]:
+        """Iterate on all targets of a prepared system together."""
+        with one_blas_thread():
+            run = _Run(self, system, mu + system.shift, begun)
+            x, solutions = run.solve(starts)
+            results = (system.result(one, run.mu, k) for k, one in enumerate(x))
+            return [replace(r, solution=s) for r, s in zip(results, solutions, strict=True)]
+
+
+class _Run:
+    """One solve: targets leave the loop one by one as they meet the tolerance."""
+
+    def __init__(self, settings: PCG, system: System, mu: float, begun: float | None) -> None:
+        self.settings = settings
+        self.system = system
+        self.mu = mu
+        self.deadline = (time.monotonic() if begun is None else begun) + settings.time_limit
+        self.map: NormalMap = system if settings.dtype == "float64" else system.single()
+        self.scale = mu * system.norm_y
+        self.history: list[list[float]] = [[] for _ in self.scale]
+        self.status = [Status.CONVERGED] * len(self.scale)
+
+    def solve(self, starts: list[Floats] | None) -> tuple[Floats, list[Solution]]:
+        settings, system = self.settings, self.system
+        rhs = system.rhs()
+        if starts is None:
+            x, r = np.zeros_like(rhs), rhs.copy()
+        else:
+            x = np.stack([system.start(one) for one in starts])
+            r = self._residual(rhs, x)
+        measured = np.zeros(len(x))
+        todo = np.flatnonzero((self.scale > 0) & r.reshape(len(r), -1).any(axis=1))
+        measured[todo] = np.inf
+        aim = np.full(len(x), settings.tol)
+        while todo.size:
+            before = [len(self.history[k]) for k in todo]
+            pick = _all_or(todo, len(x))
+            x[pick] += system.within(self._correction(r[pick], todo, aim))
+            r[pick] = self._residual(rhs[pick], x[pick])
+            previous, now = measured[todo], system.dual_norm(r[pick]) / self.scale[todo]
+            measured[todo] = now
+            for k, old, new, length in zip(todo, previous, now, before, strict=True):
+                if new <= settings.tol:
+                    self.status[k] = Status.CONVERGED
+                elif self.status[k] is Status.CONVERGED:
+                    if new > 0.5 * old or len(self.history[k]) == length:
+                        self.status[k] = Status.STALLED
+                    else:  # The estimate was too rosy: aim lower by as much.
+                        aim[k] *= min(1.0, 0.5 * settings.tol / new) if self._double else 1.0
+                        continue
+                todo = todo[todo != k]
+        return x, [
+            Solution(status, "PCG", "", len(history), float(residual), tuple(history))
+            for status, history, residual in zip(self.status, self.history, measured, strict=True)
+        ]
+
+    @property
+    def _double(self) -> bool:
+        return self.settings.dtype == "float64"
+
+    def _residual(self, rhs: Floats, x: Floats) -> Floats:
+        return rhs - self.system.normal(x) - self.mu * x
+
+    def _correction(self, r: Floats, todo: Index, aim: Floats) -> Floats:
+        """Approximate solution for these residuals, by plain preconditioned CG from zero."""
+        goal = aim[todo]
+        if not self._double:
+            size = self.system.expected_norm(r) / self.scale[todo]
+            goal = np.maximum(goal, SINGLE_GAIN * size)
+        out = np.zeros_like(r)
+        x, r = out.astype(self.settings.dtype), r.astype(self.settings.dtype)
+        alive, where = todo, np.arange(len(todo))
+        z = self.map.precondition(r, self.mu)
+        direction, rho = z.copy(), inner(r, z)
         while True:
-            if len(history) >= self.max_iter:
-                return Status.MAX_ITERATIONS
-            if time.monotonic() > deadline:
-                return Status.TIME_LIMIT
-            image = system.normal(direction) + mu * direction
-            curvature = float(np.vdot(direction, image))
-            if not curvature > 0.0 or not rho > 0.0:
-                return Status.STALLED
-            step = rho / curvature
+            image = self.map.normal(direction) + r.dtype.type(self.mu) * direction
+            curvature = inner(direction, image)
+            sound = (curvature > 0) & (rho > 0)
+            step = _per_target(np.divide(rho, curvature, out=np.zeros_like(rho), where=sound), r)
             x += step * direction
             r -= step * image
-            history.append(float(np.sqrt(np.vdot(r * r, system.expected))) / scale)
-            if self.callback is not None:
-                self.callback(len(history), history[-1])
-            if history[-1] <= target:
-                return Status.CONVERGED
-            z = precondition * r
-            rho, previous = float(np.vdot(r, z)), rho
-            direction *= rho / previous
+            estimate = self.map.expected_norm(r) / self.scale[alive]
+            done = self._judge(alive, estimate, estimate <= goal, sound)
+            if done.any():
+                out[where[done]] = x[done]
+                if done.all():
+                    return out
+                keep = ~done
+                alive, where, goal, rho = alive[keep], where[keep], goal[keep], rho[keep]
+                x, r, direction = x[keep], r[keep], direction[keep]
+            z = self.map.precondition(r, self.mu)
+            rho, previous = inner(r, z), rho
+            direction *= _per_target(rho / previous, r)
             direction += z
 
-
-@dataclass(frozen=True, eq=False)
-class Rotated:
-    """A factor in the basis in which phi^T diag(counts) phi is diagonal."""
-
-    phi: Floats
-    """The rotated factor, phi @ turn, less ``shift``."""
-    turn: Floats
-    """The rotation."""
-    diagonal: Floats
-    """The diagonal."""
-    shift: Floats
-    """What was taken off each row of phi @ turn."""
-
-    @classmethod
-    def of(cls, phi: Floats, counts: Floats, *, centred: bool = False) -> Rotated:
-        """Rotate ``phi`` for these counts.
-
-        Where the other axis has free effects, subtracting a constant vector from ``phi`` changes
-        nothing but these effects: p_i X (q_j - s)^T differs from p_i X q_j^T by a function of i.
-        The weighted mean is taken, so that what the effects take up is gone from the factor.
-        """
-        shift = (counts @ phi) / counts.sum() if centred else np.zeros(phi.shape[1])
-        moved = phi - shift
-        with one_blas_thread() if phi.shape[1] < WIDE else nullcontext():
-            lam, turn = scipy.linalg.eigh(moved.T @ (counts[:, None] * moved), check_finite=False)
-            return cls(moved @ turn, turn, np.maximum(lam, 0.0), shift @ turn)
-
-
-class FactorSystem:
-    """Psi^T W Psi in the rotated basis, for one set of observed entries and two factors.
-
-    The effects, if any, are eliminated: M below is W less what they take up.
-    """
-
-    def __init__(self, row: Rotated, col: Rotated, sampled: Sampled) -> None:
-        s = sampled
-        self._sides = (row, col)
-        expected = np.outer(row.diagonal, col.diagonal) / s.mask.counts[0].sum()
-        self._total = float(s.mask.counts[0].sum())
-        self._turns = (row.turn, col.turn)
-        self._flipped = row.phi.shape[1] < col.phi.shape[1]
-        self.expected = expected.T if self._flipped else expected
-        outer, inner = (col, row) if self._flipped else (row, col)
-        self._grouped = s.mask.by_cols if self._flipped else s.mask.by_rows
-        self._operator = SampledKronecker(outer.phi, inner.phi, self._grouped)
-        order = self._grouped.order
-        self._y = s.values[order]
-        self._design = None
-        if s.effects is not None:
-            weights = None if s.weights is None else self._grouped.weights
-            self._design = EffectsDesign(
-                s.rows[order], s.cols[order], s.shape, s.effects.kind, weights
+    def _judge(
+        self, alive: Index, estimate: Floats, met: NDArray[np.bool_], sound: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Note the residuals; which targets leave the loop, and why."""
+        late = time.monotonic() > self.deadline
+        done = np.zeros(len(alive), bool)
+        for i, k in enumerate(alive):
+            self.history[k].append(float(estimate[i]))
+            reasons = (
+                (met[i], Status.CONVERGED),
+                (not sound[i], Status.STALLED),
+                (len(self.history[k]) >= self.settings.max_iter, Status.MAX_ITERATIONS),
+                (late, Status.TIME_LIMIT),
             )
-        weighted = s.values if s.weights is None else s.root_weights * s.values
-        self.norm_y = float(np.linalg.norm(weighted))
+            for holds, status in reasons:
+                if holds:
+                    self.status[k], done[i] = status, True
+                    break
+        self.settings.report(len(self.history[alive[0]]), float(estimate.max()))
+        return done
 
-    @classmethod
-    def of(cls, row_phi: Floats, col_phi: Floats, sampled: Sampled) -> FactorSystem:
-        """Rotate both factors for this mask."""
-        kind = None if sampled.effects is None else sampled.effects.kind
-        count_r, count_c = sampled.mask.counts
-        row = Rotated.of(row_phi, count_r, centred=kind in ("cols", "both"))
-        col = Rotated.of(col_phi, count_c, centred=kind in ("rows", "both"))
-        return cls(row, col, sampled)
 
-    def _weighted(self, v: Floats) -> Floats:
-        return v * self._grouped.weights if len(self._grouped.weights) else v
+def _per_target(values: Floats, like: Floats) -> Floats:
+    """One number per target, shaped to multiply arrays of all targets."""
+    return values.astype(like.dtype).reshape(-1, *[1] * (like.ndim - 1))
 
-    def normal(self, x: Floats) -> Floats:
-        """Psi^T M Psi x, with M = W less what the effects take up."""
-        if self._design is None:
-            return self._operator.normal(x)
-        if self._design.kind == "mean":  # M = W - w w^T / sum(w): a correction of rank one
-            ones = self._ones
-            return self._operator.normal(x) - ones * (np.vdot(ones, x) / self._total)
-        v = self._design.remove(self._operator.sample(x))
-        return self._operator.scatter(self._weighted(v))
 
-    @cached_property
-    def _ones(self) -> Floats:
-        """Psi^T W 1."""
-        return self._operator.scatter(self._weighted(np.ones(self._operator.m)))
-
-    def rhs(self) -> Floats:
-        """Psi^T M y."""
-        y = self._y if self._design is None else self._design.remove(self._y)
-        return self._operator.scatter(self._weighted(y))
-
-    def dual_norm(self, r: Floats) -> float:
-        """||Psi r||, weighted: with r the primal residual, mu times the dual residual."""
-        return float(np.sqrt(max(0.0, float(np.vdot(r, self.normal(r))))))
-
-    def rotate(self, coef: Floats) -> Floats:
-        """From the caller's basis into the rotated one."""
-        turned = self._turns[0].T @ coef @ self._turns[1]
-        return np.ascontiguousarray(turned.T if self._flipped else turned)
-
-    def core(self, x: Floats) -> Floats:
-        """From the rotated basis into the caller's."""
-        core = x.T if self._flipped else x
-        turn_p, turn_q = self._turns
-        return np.asarray(turn_p @ core @ turn_q.T)
-
-    def _shifted(self, x: Floats, rows: Index, cols: Index) -> Floats:
-        """What the shifts of the factors left out of Psi x: functions of row or column alone."""
-        row, col = self._sides
-        core = x.T if self._flipped else x
-        by_row = row.phi @ (core @ col.shift)
-        by_col = col.phi @ (core.T @ row.shift)
-        return np.asarray(by_row[rows] + by_col[cols] + row.shift @ core @ col.shift)
-
-    def dual(self, x: Floats, mu: float) -> tuple[Floats, AdditiveEffects | None]:
-        """The dual vector W (y - Z beta - Psi x) / mu in the caller's order, and the effects."""
-        rest = self._y - self._operator.sample(x)
-        effects = None
-        if self._design is not None:
-            rows, cols = self._design.rows, self._design.cols
-            rest -= self._shifted(x, rows, cols)
-            effects = self._design.fit(rest)
-            rest -= effects.at(rows, cols)
-        rest /= mu
-        dual = np.empty_like(rest)
-        dual[self._grouped.order] = self._weighted(rest)
-        return dual, effects
+def _all_or(todo: Index, count: int) -> Index | slice:
+    """A slice where all are meant: no copies are made then."""
+    return slice(None) if todo.size == count else todo

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
 from kronfill.linalg.operator import pair_products, row_grams
-from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
+from kronfill.linalg.ridge import (
+    CoreResult,
+    FactorLike,
+    RidgeProblem,
+    RidgeResult,
+    RidgeSolver,
+    Sampled,
+    targets,
+)
 from kronfill.linalg.solution import Solution, Status
 
 __all__ = ["PrimalDirect", "normal_equations", "solve_primal"]
@@ -49,7 +57,16 @@ class PrimalDirect(RidgeSolver):
         """Factor both kernels and solve the normal equations."""
         row = problem.row_kernel.factor(rtol=FACTOR_RTOL)
         col = problem.col_kernel.factor(rtol=FACTOR_RTOL)
-        return solve_primal(row.phi, col.phi, problem.sampled, problem.mu).over(row, col)
+        return self.solve_factors(row, col, problem)[0]
+
+    def solve_factors(
+        self, row: FactorLike, col: FactorLike, problem: RidgeProblem
+    ) -> list[RidgeResult]:
+        """Solve for kernels that are factored already, for each target."""
+        return [
+            solve_primal(row.phi, col.phi, one.sampled, problem.mu).over(row, col)
+            for one in targets(problem)
+        ]
 
 
 def solve_primal(row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) -> CoreResult:

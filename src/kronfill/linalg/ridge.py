@@ -15,7 +15,7 @@ with one kernel replaced by H H^T.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -37,6 +37,8 @@ __all__ = [
     "RidgeResult",
     "RidgeSolver",
     "Sampled",
+    "SplitLike",
+    "targets",
 ]
 
 Floats = NDArray[np.float64]
@@ -49,6 +51,20 @@ class FactorLike(Protocol):
     @property
     def phi(self) -> Floats:
         """The factor, items x rank."""
+        ...
+
+
+class SplitLike(Protocol):
+    """K = factor.phi factor.phi^T + ridge I."""
+
+    @property
+    def factor(self) -> FactorLike:
+        """The factor."""
+        ...
+
+    @property
+    def ridge(self) -> float:
+        """Multiple of the identity."""
         ...
 
 
@@ -70,6 +86,28 @@ class KernelLike(Protocol):
 
     def factor(self, rtol: float = 1e-13, max_rank: int | None = None) -> FactorLike:
         """Low-rank factor."""
+        ...
+
+    @property
+    def by_products(self) -> bool:
+        """Whether products with vectors are cheap and single entries are not."""
+        ...
+
+    def apply(self, V: Floats) -> Floats:
+        """K V."""
+        ...
+
+    def take(self, items: Index) -> KernelLike:
+        """The kernel of some items."""
+        ...
+
+    @property
+    def known_rank(self) -> int | None:
+        """Bound of the rank, where it is known without any work."""
+        ...
+
+    def split(self) -> tuple[KernelLike | None, float]:
+        """K = (a kernel, None for nothing) + (a number) times the identity."""
         ...
 
 
@@ -211,12 +249,15 @@ class RidgeResult:
         How the solve went.
     primal : Primal or None
         The same function in factor space, where the solver worked there.
+    split : pair or None
+        Factors and identity parts of the kernels, where the solver split them.
     """
 
     dual: Floats
     effects: AdditiveEffects | None
     solution: Solution
     primal: Primal | None = None
+    split: tuple[SplitLike, SplitLike] | None = None
 
 
 class RidgeSolver(ABC):
@@ -225,6 +266,19 @@ class RidgeSolver(ABC):
     @abstractmethod
     def solve(self, problem: RidgeProblem) -> RidgeResult:
         """Solve the problem."""
+
+    def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
+        """Solve for each column of values of shape (m, t), or for the one target."""
+        return [self.solve(one) for one in targets(problem)]
+
+
+def targets(problem: RidgeProblem) -> list[RidgeProblem]:
+    """One problem for each column of values."""
+    s = problem.sampled
+    if s.values.ndim == 1:
+        return [problem]
+    columns = np.ascontiguousarray(s.values.T)
+    return [replace(problem, sampled=replace(s, values=y)) for y in columns]
 
 
 def dual_residual(problem: RidgeProblem, dual: Floats) -> float:
