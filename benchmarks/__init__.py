@@ -1,1 +1,1 @@
-"""Side-by-side measurements; run with ``make bench`` or ``python -m benchmarks NAME``."""
+"""Side-by-side measurements: ``make bench``, or ``python -m benchmarks.NAME`` for a part."""

@@ -1,8 +1,9 @@
-"""Other libraries, each in an environment of its own, run as child processes."""
+"""Other libraries, each in an environment of its own, and child processes in general."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -11,13 +12,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 HOME = ROOT.parent / ".venv-peers"
 
+REQUIREMENTS = {
+    "scipy": ("numpy", "scipy"),
+    "scikit-learn": ("numpy", "scipy", "scikit-learn"),
+    "botorch": ("numpy", "torch==2.13.0", "botorch==0.18.1"),
+    # Its build needs these, and its import threadpoolctl, but it asks for none of them.
+    "cmfrec": (
+        "numpy", "scipy", "pandas", "threadpoolctl", "cython", "setuptools", "cmfrec",
+    ),
+}  # fmt: skip
 
-def environment(name: str, *requirements: str) -> Path:
-    """Python of the environment called ``name``, made on first use."""
+
+def environment(name: str) -> Path:
+    """Python of the environment of a peer, made on first use."""
     where = HOME / name
     python = where / "bin" / "python"
     done = where / ".installed"
     if not done.exists():
+        requirements = REQUIREMENTS[name]
         print(f"installing {name} ({', '.join(requirements)}); this can take minutes", flush=True)
         venv.create(where, with_pip=True, clear=True)
         for requirement in requirements:
@@ -26,23 +38,32 @@ def environment(name: str, *requirements: str) -> Path:
     return python
 
 
-def run(python: Path, script: str, *arguments: str, timeout: float = 900) -> dict:
-    """Run a script of this folder; its last line of output is JSON. Failures are results too."""
-    command = [str(python), str(ROOT / script), *arguments]
+def run(module: str, *arguments: str, peer: str = "", timeout: float = 900, **variables) -> dict:
+    """Run a module of this folder in a fresh process, here or in the environment of a peer.
+
+    The last line that it prints is JSON. Failures are results too.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        python = environment(peer) if peer else sys.executable
+    except subprocess.CalledProcessError as error:
+        return {"failed": f"could not be installed: {error}"}
+    try:
+        done = subprocess.run(
+            [str(python), "-m", f"benchmarks.{module}", *arguments],
+            capture_output=True, text=True, timeout=timeout, check=False, cwd=ROOT.parent,
+            env=os.environ | variables,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return {"failed": f"more than {timeout:.0f} s"}
+        return {"failed": f"over {timeout:.0f} s"}
+    if done.returncode < 0:
+        return {"failed": f"crashed (signal {-done.returncode})"}
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return {"failed": f"exit {done.returncode}: {last[:200]}"}
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def main(name: str, results: dict) -> None:
-    """Print results and keep them as JSON."""
-    text = json.dumps(results, indent=2)
-    out = ROOT / "results"
-    out.mkdir(exist_ok=True)
-    (out / f"{name}.json").write_text(text + "\n")
-    print(text, file=sys.stdout)
+def keep(name: str, results: dict, out: Path = ROOT / "results") -> None:
+    """Keep results as JSON."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.json").write_text(json.dumps(results, indent=2) + "\n")

@@ -1,106 +1,113 @@
-"""KKMCEX from a thousand observations to a hundred million, on RBF kernels of the unit square.
+"""kronfill on one problem, as a child: ``python -m benchmarks.scale '{"m": 1000, "size": 300}'``.
 
-N and L random points on each axis; length scale 0.7 gives ranks near 60, 0.2 near 256, 0.05 near
-2,000; mu = 0.1, factors to 1e-13 of the trace. Time is ``fit(X, y)`` from arrays: validation,
-sorting, factors and solve. The relative residual is that of the exact kernels, on sampled rows.
+Time is from arrays to the fitted estimator: kernels from points, validation, sorting, factors and
+solve. The relative residual is that of the exact kernels, on sampled rows.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import resource
 import sys
-import time
-from dataclasses import dataclass
+import warnings
 
 import numpy as np
 
-MU = 0.1
+from benchmarks import clock, kernels
+from benchmarks.problems import MU, Problem, true_residual
 
 
-@dataclass(frozen=True)
-class Problem:
-    m: int
-    size: int
-    scales: tuple[float, float]
-    identity: float = 0.0
-    zipf: bool = False
-
-    def build(self, seed: int = 0):
-        """Kernels, index pairs and values."""
-        import kronfill as kf
-
-        rng = np.random.default_rng(seed)
-        points = [rng.random((self.size, 2)) for _ in range(2)]
-        kernels = [
-            kf.kernels.rbf(p, length_scale=s) for p, s in zip(points, self.scales, strict=True)
-        ]
-        if self.identity:
-            kernels = [k + self.identity * kf.kernels.identity(self.size) for k in kernels]
-        pairs = self._pairs(rng)
-        x, y = points[0][pairs[:, 0]], points[1][pairs[:, 1]]
-        values = np.sin(3 * x[:, 0]) * np.cos(2 * y[:, 1]) + x[:, 1] * y[:, 0]
-        values += 0.1 * rng.standard_normal(self.m)
-        return kernels, pairs, values
-
-    def _pairs(self, rng):
-        codes = np.empty(0, np.int64)
-        while len(codes) < self.m:
-            more = int(1.1 * (self.m - len(codes))) + 100
-            if self.zipf:
-                p = 1.0 / (np.arange(self.size) + 10.0)
-                rows, cols = (rng.choice(self.size, more, p=p / p.sum()) for _ in range(2))
-                new = rows * self.size + cols
-            else:
-                new = rng.integers(0, self.size**2, more)
-            codes = np.unique(np.concatenate([codes, new]))
-        codes = rng.permutation(codes)[: self.m]
-        return np.column_stack(np.divmod(codes, self.size))
-
-
-def true_residual(kernels, pairs, values, dual, rows=200, seed=1):
-    """Relative residual of (Kbar + mu I) d = y at sampled observations, exact kernels."""
-    rng = np.random.default_rng(seed)
-    take = rng.choice(len(values), size=min(rows, len(values)), replace=False)
-    gap = np.empty(len(take))
-    for k, a in enumerate(take):
-        left = kernels[0].block([pairs[a, 0]], None)[0]
-        right = kernels[1].block([pairs[a, 1]], None)[0]
-        gap[k] = np.sum(left[pairs[:, 0]] * dual * right[pairs[:, 1]]) + MU * dual[a] - values[a]
-    return float(np.linalg.norm(gap) / np.linalg.norm(values[take]))
-
-
-def measure(problem: Problem, repeats: int = 3, check: bool = True) -> dict:
+def solver_named(name: str):
+    """'auto', or a solver object with a limit on its time where it takes one."""
     import kronfill as kf
 
-    kernels, pairs, values = problem.build()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    times = []
-    for _ in range(repeats):
-        est = kf.KKMCEX(*kernels, mu=MU)
-        begun = time.perf_counter()
-        est.fit(pairs, values)
-        times.append(time.perf_counter() - begun)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    s = est.solution_
-    result = {
-        "m": problem.m, "size": problem.size, "scales": problem.scales, "zipf": problem.zipf,
-        "identity": problem.identity, "seconds": min(times), "first": times[0],
-        "beyond_input_gib": (after - before) / 2**20, "peak_gib": after / 2**20,
-        "solver": s.solver, "iterations": s.iterations, "residual": s.residual,
-        "reason": s.reason,
+    if name == "auto":
+        return name
+    kind = getattr(kf, name)
+    limited = "time_limit" in getattr(kind, "__dataclass_fields__", {})
+    return kind(time_limit=60.0) if limited else kind()
+
+
+def fit(problem: Problem, pairs, values, solver: str = "auto", sides=None):
+    """A fitted estimator. Matrices that are input (``sides``) are not made again."""
+    import kronfill as kf
+
+    made = kernels.make(problem) if sides is None else sides
+    return kf.KKMCEX(*made, mu=MU, solver=solver_named(solver)).fit(pairs, values)
+
+
+def inputs(problem: Problem):
+    """Matrices and graphs are input and made before the clock starts; features are not."""
+    return None if problem.kind == "rbf" else kernels.make(problem)
+
+
+def warm_up(problem: Problem) -> None:
+    """Load what is compiled, on a problem of the same kind that takes no time."""
+    import kronfill as kf
+
+    small = Problem(2000, 100, problem.scales, problem.identity, kind=problem.kind)
+    pairs, values = small.data()
+    for solver in ("PCG", "Cholesky", "auto"):
+        with contextlib.suppress(kf.errors.KronfillError):  # a solver may decline this kernel
+            fit(small, pairs, values, solver).predict_matrix()
+
+
+def measure(problem: Problem, solver: str = "auto", repeats: int = 3, warm: bool = True) -> dict:
+    if warm:
+        warm_up(problem)
+    pairs, values = problem.data()
+    sides = inputs(problem)
+    clock.forget_peak()
+    before = clock.resident()
+    times, est = clock.best_of(lambda: fit(problem, pairs, values, solver, sides), repeats)
+    peak = clock.peak()
+    told = est.solution_
+    result = times | {
+        "beyond_input_gb": peak - before, "peak_gb": peak, "solver": told.solver,
+        "iterations": told.iterations, "residual": told.residual, "reason": told.reason,
+        "converged": told.converged,
     }  # fmt: skip
-    if check:
-        result["true_residual"] = true_residual(kernels, pairs, values, est.dual_coef_)
+    exact = problem.kernel_rows if sides is None else _rows_of(sides)
+    result["true_residual"] = true_residual(pairs, values, est.dual_coef_, exact)
     if problem.size <= 3000:
-        begun = time.perf_counter()
-        est.predict_matrix()
-        result["predict_matrix_s"] = time.perf_counter() - begun
+        times, _ = clock.best_of(est.predict_matrix, repeats)
+        result["predict_matrix_s"] = times["seconds"]
+    if problem.kind == "rbf" and not problem.identity:
+        result |= factors(problem, repeats)
     return result
 
 
+def _rows_of(sides):
+    """Rows of given kernels, whether objects or matrices."""
+
+    def rows(axis, items):
+        kernel = sides[axis]
+        return kernel[items] if isinstance(kernel, np.ndarray) else kernel.block(items, None)
+
+    return rows
+
+
+def factors(problem: Problem, repeats: int = 1) -> dict:
+    """Ranks, and the time of the factors alone."""
+
+    def job():
+        return [kernel.factor(rtol=1e-13).phi.shape[1] for kernel in kernels.make(problem)]
+
+    times, ranks = clock.best_of(job, repeats)
+    return {"ranks": ranks, "factors_s": times["seconds"]}
+
+
+def main() -> None:
+    import kronfill as kf
+
+    problem, more = Problem.parse(sys.argv[1])
+    warnings.simplefilter("ignore", kf.errors.KronfillWarning)  # the result says how it went
+    try:
+        result = measure(problem, **more)
+    except kf.errors.KronfillError as error:
+        result = {"failed": f"{type(error).__name__}: {error}"}
+    print(json.dumps(result))
+
+
 if __name__ == "__main__":
-    spec = json.loads(sys.argv[1])
-    spec["scales"] = tuple(spec["scales"])
-    repeats = spec.pop("repeats", 3)
-    print(json.dumps(measure(Problem(**spec), repeats)))
+    main()
