@@ -20,8 +20,8 @@ from benchmarks.problems import Problem
 
 LIMIT = 120.0
 """Seconds that a peer gets for one problem, imports and checks included."""
-SMOOTH, MEDIUM, ROUGH = (0.7, 0.2), (0.2, 0.2), (0.2, 0.05)
-"""Length scales whose kernels have ranks of about 60 x 256, 256 x 256 and 256 x 2,000."""
+THIN, SMOOTH, MEDIUM, ROUGH = (0.7, 0.7), (0.7, 0.2), (0.2, 0.2), (0.2, 0.05)
+"""Length scales whose kernels have ranks of about 60 x 60, 60 x 256, 256 x 256, 256 x 2,000."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,16 @@ class Plan:
 
 def full() -> Plan:
     million = Problem(1_000_000, 3000)
-    growth = (
-        Problem(100_000, 3000), Problem(300_000, 3000), million, Problem(3_000_000, 5000),
-        Problem(10_000_000, 10_000), Problem(100_000_000, 100_000),
+    growth = tuple(
+        Problem(m, size, THIN)
+        for m, size in (
+            (100_000, 3000), (300_000, 3000), (1_000_000, 3000), (3_000_000, 5000),
+            (10_000_000, 10_000), (100_000_000, 100_000),
+        )
     )  # fmt: skip
     return Plan(
         against_dense=tuple(Problem(m, 3000) for m in (1000, 5000, 10_000, 100_000)),
-        against_grid=(*(Problem(m, 1000) for m in (1000, 10_000, 100_000)), million),
+        against_grid=tuple(Problem(m, 1000) for m in (1000, 10_000, 100_000)),
         sizes=(
             million, replace(million, scales=MEDIUM), replace(million, scales=ROUGH),
             replace(million, scales=MEDIUM, identity=0.1), *growth[-2:],

@@ -313,7 +313,7 @@ def _codes(rows: Index, cols: Index, shape: tuple[int, int], name: str) -> Index
             f"{name} entry ({rows[at]}, {cols[at]}) is outside the {shape[0]} x {shape[1]} matrix."
         )
         raise DataError(msg)
-    return np.asarray(rows * shape[1] + cols)
+    return np.asarray(np.asarray(rows, np.int64) * shape[1] + cols)
 
 
 def _check_distinct(codes: Index, shape: tuple[int, int], names: str) -> None:

@@ -36,6 +36,7 @@ __all__ = [
 IntArray = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
 
+_MANY = 2**24
 _MAX_ENTRIES = np.iinfo(np.int64).max
 
 
@@ -139,7 +140,8 @@ def own_index(values: Any, name: str, size: int) -> IntArray:
         bad = (array < 0) | (array >= size)
         msg = f"{allowed}, counted from 0, got {_offenders(array, bad)}; is the shape right?"
         raise IndexRangeError(msg)
-    return _own(array, np.intp)
+    small = array.size >= _MANY and size < 2**31
+    return _own(array, np.int32 if small else np.intp)
 
 
 def _offenders(array: npt.NDArray[Any], bad: npt.NDArray[np.bool_]) -> str:

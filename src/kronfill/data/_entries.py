@@ -32,6 +32,7 @@ from kronfill.errors import (
 
 __all__ = ["Entries", "Grid", "average_duplicates", "check_duplicates", "check_policy"]
 
+_MANY = 2**21
 _BITMAP_BYTES_PER_ENTRY = 8  # as much memory as sorting the codes would take, and faster
 
 
@@ -151,7 +152,8 @@ def check_policy(duplicates: str) -> None:
 
 def _codes(entries: Entries, grid: Grid) -> IntArray:
     """Return row * L + column, which numbers the entries of the matrix row by row."""
-    codes = entries.rows * np.intp(grid.shape[1])
+    codes = entries.rows.astype(np.intp)
+    codes *= grid.shape[1]
     codes += entries.cols
     return codes
 
@@ -172,7 +174,12 @@ def _is_distinct(codes: IntArray, n_codes: int) -> bool:
 
 def check_duplicates(entries: Entries, grid: Grid) -> None:
     """Raise if an entry occurs twice."""
-    if _is_distinct(_codes(entries, grid), grid.shape[0] * grid.shape[1]):
+    if entries.rows.size >= _MANY:
+        from kronfill.data._distinct import are_distinct  # compiled: not worth it for few
+
+        if are_distinct(entries.rows, entries.cols, grid.shape):
+            return
+    elif _is_distinct(_codes(entries, grid), grid.shape[0] * grid.shape[1]):
         return
     codes = _codes(entries, grid)
     order = np.argsort(codes, kind="stable")

@@ -155,8 +155,8 @@ def make_paper_matrix(
     L: int | None = None,
     rank: int = 30,
     m: int = 1000,
-    exponent: float = 1.35,
-    power: float = 0.45,
+    exponent: float = 1.335,
+    power: float = 0.451,
     random_state: int | np.random.Generator | None = None,
 ) -> PaperMatrix:
     """Make a synthetic matrix as in the paper's numerical tests.
@@ -173,10 +173,10 @@ def make_paper_matrix(
         Number of columns of the coefficients B and C.
     m : int, default=1000
         Number of observed entries, drawn uniformly without replacement.
-    exponent : float, default=1.35
+    exponent : float, default=1.335
         How fast the weights on the diagonal of D decrease: ``d_k`` is proportional to
         ``k ** -exponent``.
-    power : float, default=0.45
+    power : float, default=0.451
         Mean square of the entries of F.
     random_state : int, numpy.random.Generator or None
         The same seed gives the same result. F and the choice of entries do not depend on `snr`.
@@ -206,7 +206,7 @@ def make_paper_matrix(
     >>> made.truth.shape, made.observations.m
     ((50, 50), 200)
     >>> float((made.truth**2).mean().round(12))
-    0.45
+    0.451
     """
     n_rows = _whole("N", N, 1)
     n_cols = n_rows if L is None else _whole("L", L, 1)

@@ -55,7 +55,8 @@ class Observations:
     Notes
     -----
     The arrays handed in are copied, unless they are read-only (down to the owner of their memory),
-    contiguous and of the right type already: those are shared. Entries keep their order.
+    contiguous and of the right type already: those are shared. Entries keep their order. From
+    2^24 observations on `rows` and `cols` take 4 bytes each (int32), where the shape allows it.
 
     Examples
     --------

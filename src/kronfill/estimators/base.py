@@ -18,6 +18,7 @@ from kronfill.errors import (
     DataError,
     EmptyDataError,
     IndexRangeError,
+    NonFiniteError,
     ParameterError,
     ShapeError,
 )
@@ -61,6 +62,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     _model: FittedForm
     _small = 500
     """Up to this many observations more threads cost more than they save."""
+    _several = False
+    """Whether y may have several columns: targets that share the observed entries."""
 
     # What a method has to say.
 
@@ -72,6 +75,10 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, observations: Observations) -> None:
         """Fit and set the fitted attributes."""
 
+    def _fit_several(self, observations: Observations, targets: Floats) -> None:
+        """Fit several targets, for a method that can."""
+        raise NotImplementedError
+
     # scikit-learn's methods.
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -82,7 +89,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X : array-like of shape (m, 2) or Observations
             Row and column index of each observed entry, or the observations themselves.
         y : array-like of shape (m,), optional
-            Observed values; left out when ``X`` is an :class:`~kronfill.Observations`.
+            Observed values; left out when ``X`` is an :class:`~kronfill.Observations`. KKMCEX also
+            takes several targets, shape (m, t), and solves for them together.
         sample_weight : array-like of shape (m,), optional
             How much each entry counts. The objective is sum of w (y - f)^2 plus the penalty.
 
@@ -91,11 +99,16 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         sizes = self._axis_sizes()
-        observations = self._observations(X, y, sample_weight, sizes)
+        targets = _targets(y) if self._several else None
+        first = y if targets is None else targets[:, 0]
+        observations = self._observations(X, first, sample_weight, sizes)
         self.__dict__.pop("_model", None)  # a fit that fails from here on leaves nothing half new
         self.shape_ = observations.shape
         with one_thread() if observations.m <= self._small else nullcontext():
-            self._fit(observations)
+            if targets is None:
+                self._fit(observations)
+            else:
+                self._fit_several(observations, targets)
         self.observations_ = observations
         return self
 
@@ -195,7 +208,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return Observations(X.rows, X.cols, X.values, X.shape, weights=weights)
         if y is None:
             raise ParameterError(self._needs_y("fit"))
-        rows, cols = self._pairs(X, reset=True)
+        rows, cols = self._pairs(X, reset=True, own=False)
         if len(rows) == 0:
             msg = "Found array with 0 sample(s) (shape=(0, 2)) while a minimum of 1 is required."
             raise EmptyDataError(msg)
@@ -215,8 +228,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "of a table with missing entries."
         )
 
-    def _pairs(self, X: Any, *, reset: bool) -> tuple[Index, Index]:
-        """Row and column indices from what was given as X."""
+    def _pairs(self, X: Any, *, reset: bool, own: bool = True) -> tuple[Index, Index]:
+        """Row and column indices from what was given as X, views of it unless ``own``."""
         if isinstance(X, Observations):
             if reset:
                 self.n_features_in_ = 2
@@ -227,7 +240,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             validate_data(self, X, reset=reset, skip_check_array=True)  # names of the columns
         except (TypeError, ValueError) as error:
             raise DataError(str(error)) from None
-        return _as_indices(array[:, 0], "row"), _as_indices(array[:, 1], "column")
+        return _as_indices(array[:, 0], "row", own), _as_indices(array[:, 1], "column", own)
 
     def _two_columns(self, X: Any) -> NDArray[Any]:
         wanted = "X must have shape (m, 2), one (row, column) pair per entry"
@@ -322,6 +335,28 @@ def _weights_of(observations: Observations, y: Any, sample_weight: Any) -> Any:
     return sample_weight
 
 
+def _targets(y: Any) -> Floats | None:
+    """Several targets as an array of shape (m, t); None if there is one."""
+    try:
+        given = np.asarray(y)
+    except ValueError:  # nested sequences of different lengths: refused where one target is read
+        return None
+    if given.ndim != 2 or given.shape[1] < 2:
+        return None
+    try:
+        array = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(str(error)) from None
+    if not np.isfinite(array).all():
+        k, j = np.argwhere(~np.isfinite(array))[0]
+        msg = (
+            f"values must be finite, got {array[k, j]} at position {k} of target {j}; targets that "
+            "are observed at different entries are fitted one by one."
+        )
+        raise NonFiniteError(msg)
+    return array
+
+
 def _column(y: Any) -> NDArray[Any]:
     """One value per entry; a column vector is taken with scikit-learn's warning."""
     try:
@@ -330,8 +365,10 @@ def _column(y: Any) -> NDArray[Any]:
         raise ShapeError(str(error)) from None
 
 
-def _as_indices(column: NDArray[Any], axis: str) -> Index:
+def _as_indices(column: NDArray[Any], axis: str, own: bool = True) -> Index:
     """Whole numbers as indices; anything else is an error that names the first offender."""
+    if column.dtype.kind == "i" and not own:
+        return column
     numbers = column
     if column.dtype.kind == "O":
         numbers = _objects_as_numbers(column)

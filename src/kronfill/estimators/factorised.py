@@ -24,9 +24,10 @@ from kronfill.linalg.alternating import (
 )
 from kronfill.linalg.auto import solve_in_factors
 from kronfill.linalg.criteria import path_minimum
+from kronfill.linalg.dense import Cholesky
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
-from kronfill.linalg.halfstep import FactorAlternation
-from kronfill.linalg.ridge import Mask, Sampled
+from kronfill.linalg.halfstep import DIRECT_LIMIT, FactorAlternation, GivenFactor
+from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
 
 __all__ = ["FactorisedRegressor", "centred_values", "fit_in_factors"]
 
@@ -166,6 +167,9 @@ def fit_in_factors(estimator: FactorisedRegressor, row: Axis, col: Axis, sampled
 def _start_core(estimator: FactorisedRegressor, p: Floats, q: Floats, sampled: Sampled) -> Floats:
     """X whose leading singular vectors make the starting point."""
     if estimator._settings().start == "kkmcex":
+        if len(sampled.values) <= DIRECT_LIMIT:  # exact whatever mu is, and cheaper
+            problem = RidgeProblem(GivenFactor(p), GivenFactor(q), sampled, estimator.mu_)
+            return np.asarray(p.T @ (sampled.sparse(Cholesky().solve(problem).dual) @ q))
         return solve_in_factors(p, q, sampled, estimator.mu_).core
     return np.asarray(p.T @ (sampled.sparse(centred_values(sampled)) @ q))
 

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from kronfill.data import Observations
+from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_mu, resolve_kernel
 from kronfill.estimators.model import Bilinear, Factored, Sections
+from kronfill.estimators.priors import AxisPrior, KernelPrior
+from kronfill.estimators.split import SplitModel, Stacked
+from kronfill.estimators.suggest import Suggesting
 from kronfill.kernels import as_kernel
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.auto import as_solver
 from kronfill.linalg.criteria import best_mu
+from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.ridge import RidgeProblem, RidgeResult, Sampled
 
 __all__ = ["KKMCEX"]
+
+Floats = NDArray[np.float64]
+_PER_TARGET = (
+    "dual_coef_", "mean_", "row_effects_", "col_effects_", "solution_", "n_iter_", "_model"
+)  # fmt: skip
 
 
 class KernelRegressor(MatrixRegressor):
@@ -43,7 +55,7 @@ class KernelRegressor(MatrixRegressor):
         )
 
 
-class KKMCEX(KernelRegressor):
+class KKMCEX(KernelRegressor, Suggesting):
     r"""Kronecker kernel matrix completion and extrapolation, equations (4) to (6).
 
     Kernel ridge regression of the observed entries with the kernel K_h (x) K_w over entries:
@@ -91,6 +103,11 @@ class KKMCEX(KernelRegressor):
 
     Notes
     -----
+    Several targets that are observed at the same entries are fitted together by ``fit(X, Y)`` with
+    Y of shape (m, t): one factorisation, or one pass over the observations per iteration, serves
+    all of them. ``dual_coef_`` and the effects then have a last axis of length t, predictions too,
+    and ``solution_`` is a tuple.
+
     Rows and columns without any observation get what the kernel says for them. With ``center`` the
     effects beta are unknowns of the same least-squares problem: d = A^-1 (y - Z beta) with
     (Z^T A^-1 Z) beta = Z^T A^-1 y, A = Kbar + mu I. Weights w replace mu I by mu W^-1.
@@ -113,6 +130,9 @@ class KKMCEX(KernelRegressor):
     >>> est.extrapolate(rows=[[1.5]]).round(2)  # a row that is not in the table
     array([[2.52, 1.89]])
     """
+
+    _several = True
+    solution_: Any
 
     def __init__(
         self,
@@ -144,6 +164,51 @@ class KKMCEX(KernelRegressor):
         self._model = _model(row_kernel, col_kernel, sampled, result)
         self.solution_.warn()
 
+    def _fit_several(self, observations: Observations, targets: Floats) -> None:
+        if self.mu == "auto":
+            msg = 'mu="auto" chooses for one target at a time; give a number, or fit one by one.'
+            raise ParameterError(msg)
+        row_kernel, col_kernel = self._resolved()
+        sampled = self._sampled(observations, self.center)
+        if observations.weights is not None:
+            targets = targets[observations.weights > 0]
+        self.mu_ = float(self.mu)
+        problem = RidgeProblem(row_kernel, col_kernel, replace(sampled, values=targets), self.mu_)
+        fits = []
+        for result in as_solver(self.solver).solve_targets(problem):
+            self._set_result(result, observations)
+            self._model = _model(row_kernel, col_kernel, sampled, result)
+            self.solution_.warn()
+            fits.append({name: vars(self)[name] for name in _PER_TARGET})
+        for name in ("dual_coef_", "mean_", "row_effects_", "col_effects_"):
+            setattr(self, name, np.stack([fit[name] for fit in fits], axis=-1))
+        self.solution_ = tuple(fit["solution_"] for fit in fits)
+        self.n_iter_ = max(fit["n_iter_"] for fit in fits)
+        self._model = Stacked(tuple(fit["_model"] for fit in fits))
+
+    def _bilinear(self) -> Bilinear:
+        if isinstance(self._model, Bilinear):
+            return self._model
+        sampled = self._sampled(self.observations_, self.center)
+        effects = None
+        if self.center is not None:
+            effects = AdditiveEffects(self.mean_, self.row_effects_, self.col_effects_)
+        return _in_sections(*self._resolved(), sampled, self._dual(), effects)
+
+    def _priors(self) -> tuple[AxisPrior, AxisPrior]:
+        row, col = self._resolved()
+        return KernelPrior(row), KernelPrior(col)
+
+    def _dual(self) -> Floats:
+        if self.dual_coef_.ndim > 1:
+            msg = (
+                f"This needs one target; the estimator was fitted to {self.dual_coef_.shape[1]} at "
+                "once. Fit the target in question alone."
+            )
+            raise ParameterError(msg)
+        weights = self.observations_.weights
+        return self.dual_coef_ if weights is None else self.dual_coef_[weights > 0]
+
     def _set_result(self, result: RidgeResult, observations: Observations) -> None:
         self.dual_coef_ = result.dual
         if len(result.dual) < observations.m:  # entries of weight 0 have no part in the sum
@@ -164,14 +229,27 @@ def set_effects(estimator: Any, effects: Any) -> None:
 
 def _model(
     row_kernel: Kernel, col_kernel: Kernel, sampled: Sampled, result: RidgeResult
-) -> Bilinear:
+) -> Bilinear | SplitModel:
+    if result.split is not None:
+        kernels = (row_kernel, col_kernel)
+        return SplitModel.of(kernels, result.split, sampled, result.dual, result.effects)
     if result.primal is not None:
         p = result.primal
         row, col = Factored(row_kernel, p.row), Factored(col_kernel, p.col)
         return Bilinear(row, col, p.core, result.effects, sampled.shape)
-    # F = K_w D K_h: only rows and columns with observations enter.
+    return _in_sections(row_kernel, col_kernel, sampled, result.dual, result.effects)
+
+
+def _in_sections(
+    row_kernel: Kernel,
+    col_kernel: Kernel,
+    sampled: Sampled,
+    dual: Floats,
+    effects: AdditiveEffects | None,
+) -> Bilinear:
+    """F = K_w D K_h: only rows and columns with observations enter."""
     items_r, at_r = np.unique(sampled.rows, return_inverse=True)
     items_c, at_c = np.unique(sampled.cols, return_inverse=True)
-    core = sp.csr_array((result.dual, (at_r, at_c)), shape=(len(items_r), len(items_c)))
+    core = sp.csr_array((dual, (at_r, at_c)), shape=(len(items_r), len(items_c)))
     left, right = Sections(row_kernel, items_r), Sections(col_kernel, items_c)
-    return Bilinear(left, right, core, result.effects, sampled.shape)
+    return Bilinear(left, right, core, effects, sampled.shape)

@@ -136,7 +136,9 @@ class KMC(FactorisedRegressor, KernelRegressor):
         n, l = sampled.shape
         rank, start = self._rank(), self._settings().start
         row_inverse = inverse_kernel(row_kernel.to_array(), "row_kernel")
-        col_inverse = inverse_kernel(col_kernel.to_array(), "col_kernel")
+        col_inverse = row_inverse
+        if col_kernel is not row_kernel:
+            col_inverse = inverse_kernel(col_kernel.to_array(), "col_kernel")
         if not isinstance(start, str):
             w, h = given_pair(start, ((n, rank), (l, rank)))
         elif start in ("uniform", "gaussian"):

@@ -24,7 +24,7 @@ from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.operator import SparseTables
 from kronfill.linalg.ridge import Sampled, SplitLike
 
-__all__ = ["SplitModel"]
+__all__ = ["SplitModel", "Stacked"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -82,7 +82,7 @@ class SplitModel:
         ew, eh = (split.ridge for split in splits)
         mask = sampled.mask
         tables = SparseTables(mask.by_rows, mask.by_cols)
-        d = dual[mask.by_rows.order]
+        d = mask.by_rows.gather(dual)
         y = tables.sums(np.ascontiguousarray(col.known(None)), d, 0)
         z = tables.sums(np.ascontiguousarray(row.known(None)), d, 1)
         phi = row.known(None)
@@ -111,6 +111,25 @@ class SplitModel:
         if new_rows is None and new_cols is None:
             out += self.own.toarray()
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Fitted forms of several targets; predictions have a last axis for them."""
+
+    forms: tuple[Any, ...]
+
+    def block(self, rows: Index | None, cols: Index | None) -> Floats:
+        """Dense blocks of known rows and columns."""
+        return np.stack([form.block(rows, cols) for form in self.forms], axis=-1)
+
+    def pairs(self, rows: Index, cols: Index) -> Floats:
+        """Values at index pairs."""
+        return np.stack([form.pairs(rows, cols) for form in self.forms], axis=-1)
+
+    def extended(self, new_rows: Any, new_cols: Any) -> Floats:
+        """Blocks of new rows and columns."""
+        return np.stack([form.extended(new_rows, new_cols) for form in self.forms], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,6 +78,37 @@ def _cholesky_solve(g, p):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, fastmath=FAST)
+def _solve_short_row(h, values, inner, weights, span, mu, g, out):  # type: ignore[no-untyped-def]
+    """Fewer observations than factors: w = sum_k a_k h_k from the smaller system for a.
+
+    (s_k s_l h_k h_l^T + mu I) b = s_k y_k and a_k = s_k b_k with s_k the root of the weight.
+    """
+    start, end = span
+    n, p = end - start, h.shape[1]
+    weighted = len(weights) > 0
+    for k in range(n):
+        row = h[inner[start + k]]
+        root = np.sqrt(weights[start + k]) if weighted else h.dtype.type(1.0)
+        for l in range(k + 1):
+            other = h[inner[start + l]]
+            v = h.dtype.type(0.0)
+            for a in range(p):
+                v += row[a] * other[a]
+            if weighted:
+                v *= root * np.sqrt(weights[start + l])
+            g[k, l] = v
+        g[k, k] += mu
+        g[n, k] = root * values[start + k]
+    _cholesky_solve(g, n)
+    out[:] = 0.0
+    for k in range(n):
+        row = h[inner[start + k]]
+        c = g[n, k] * (np.sqrt(weights[start + k]) if weighted else h.dtype.type(1.0))
+        for a in range(p):
+            out[a] += c * row[a]
+
+
+@numba.njit(cache=True, fastmath=FAST)
 def _ridge_block(h, indptr, inner, weights, values, mu, queue, block, blocks, out):  # type: ignore[no-untyped-def]
     """Solve the rows queue[block], queue[block + blocks], ..."""
     p = h.shape[1]
@@ -87,6 +118,9 @@ def _ridge_block(h, indptr, inner, weights, values, mu, queue, block, blocks, ou
     for place in range(block, len(queue), blocks):
         i = queue[place]
         span = (indptr[i], indptr[i + 1])
+        if span[1] - span[0] < p:
+            _solve_short_row(h, values, inner, weights, span, mu, g, out[i])
+            continue
         _augmented_gram(h, values, inner, weights, span, buffer, part, g)
         for a in range(p):
             g[a, a] += mu

@@ -49,7 +49,7 @@ class Auto(Iterative):
     >>> X = np.argwhere(rng.random((200, 200)) < 0.2)
     >>> est = kf.KKMCEX(k, k, solver=kf.Auto(tol=1e-8)).fit(X, rng.random(len(X)))
     >>> est.solution_.solver, est.solution_.reason.split(":")[0]
-    ('PCG', 'least expected time for m = 7982 and ranks 60 x 62')
+    ('PCG', 'least expected time for m = 7999 and ranks 61 x 61')
     """
 
     def solve(self, problem: RidgeProblem) -> RidgeResult:

@@ -27,7 +27,7 @@ OBSERVATION = 1.0e-7
 """Seconds of sorting an observation, and of what else is done once with each."""
 START = 3e-3
 """Seconds that any iterative solver takes before its first iteration."""
-SPIKED_ITERATIONS, DUAL_ITERATIONS = 35, 60
+SPIKED_ITERATIONS, DUAL_ITERATIONS = 35, 100
 
 
 @dataclass(frozen=True)

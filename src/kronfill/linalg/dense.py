@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 Inverse = Callable[[Floats], Floats]
 
+PROBES = 256
 ONE_THREAD = 2000
 """Up to this many observations the kernel is gathered by one thread: others would go on spinning
 and slow down the factorisation, which takes longer."""
@@ -49,8 +50,12 @@ def _gather_row(kr, kc, at_r, at_c, root, a, out):  # type: ignore[no-untyped-de
     """out[b] = K_w[r_a, r_b] K_h[c_a, c_b] s_a s_b for b >= a."""
     row_r = kr[at_r[a]]
     row_c = kc[at_c[a]]
-    for b in range(a, len(out)):
-        out[b] = row_r[at_r[b]] * row_c[at_c[b]] * (root[a] * root[b])
+    if len(root) == 0:
+        for b in range(a, len(out)):
+            out[b] = row_r[at_r[b]] * row_c[at_c[b]]
+    else:
+        for b in range(a, len(out)):
+            out[b] = row_r[at_r[b]] * row_c[at_c[b]] * (root[a] * root[b])
 
 
 @numba.njit(cache=True)
@@ -78,15 +83,15 @@ def _product_row(kr, kc, at_r, at_c, z, a):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _product_serial(kr, kc, at_r, at_c, z, out):  # type: ignore[no-untyped-def]
-    for a in range(len(z)):
-        out[a] = _product_row(kr, kc, at_r, at_c, z, a)
+def _product_serial(kr, kc, at_r, at_c, z, some, out):  # type: ignore[no-untyped-def]
+    for a in range(len(some)):
+        out[a] = _product_row(kr, kc, at_r, at_c, z, some[a])
 
 
 @numba.njit(parallel=True, cache=True)
-def _product(kr, kc, at_r, at_c, z, out):  # type: ignore[no-untyped-def]
-    for a in numba.prange(len(z)):
-        out[a] = _product_row(kr, kc, at_r, at_c, z, a)
+def _product(kr, kc, at_r, at_c, z, some, out):  # type: ignore[no-untyped-def]
+    for a in numba.prange(len(some)):
+        out[a] = _product_row(kr, kc, at_r, at_c, z, some[a])
 
 
 class EntryKernel:
@@ -94,15 +99,18 @@ class EntryKernel:
 
     def __init__(self, problem: RidgeProblem) -> None:
         s = problem.sampled
-        items_r, self._at_r = np.unique(s.rows, return_inverse=True)
-        items_c, self._at_c = np.unique(s.cols, return_inverse=True)
+        items_r, at_r = np.unique(s.rows, return_inverse=True)
+        items_c, at_c = np.unique(s.cols, return_inverse=True)
+        # Unsigned: the compiled loops need not ask whether an index counts from the end.
+        self._at_r, self._at_c = at_r.astype(np.uintp), at_c.astype(np.uintp)
         self._kr = np.ascontiguousarray(problem.row_kernel.block(items_r, items_r))
         self._kc = np.ascontiguousarray(problem.col_kernel.block(items_c, items_c))
-        self._root = s.root_weights
+        self._root = np.empty(0) if s.weights is None else s.root_weights
+        self.m = s.m
 
     def lower(self) -> Floats:
         """Lower triangle of diag(s) Kbar diag(s), column-major; the rest is not written."""
-        m = len(self._root)
+        m = self.m
         advice = "Use solver=kf.PCG(), which does without it, or fewer observations."
         require_memory(8.0 * m**2, f"The kernel over {m:,} observed entries", advice)
         out = np.empty((m, m))
@@ -110,12 +118,13 @@ class EntryKernel:
         gather(self._kr, self._kc, self._at_r, self._at_c, self._root, out)
         return out.T
 
-    def times(self, z: Floats) -> Floats:
-        """diag(s) Kbar diag(s) z."""
-        out = np.empty_like(z)
-        product = _product_serial if len(z) <= ONE_THREAD else _product
-        product(self._kr, self._kc, self._at_r, self._at_c, self._root * z, out)
-        return self._root * out
+    def times(self, z: Floats, some: Index) -> Floats:
+        """Some entries of diag(s) Kbar diag(s) z."""
+        out = np.empty(len(some))
+        weighted = z if len(self._root) == 0 else self._root * z
+        product = _product_serial if self.m <= ONE_THREAD else _product
+        product(self._kr, self._kc, self._at_r, self._at_c, weighted, some, out)
+        return out if len(self._root) == 0 else self._root[some] * out
 
 
 def entry_kernel(problem: RidgeProblem) -> Floats:
@@ -195,12 +204,17 @@ class _Factor:
     def residual(
         self, problem: RidgeProblem, dual: Floats, effects: AdditiveEffects | None
     ) -> float:
-        """Measured ||A z - s o (y - Z beta)|| / ||s o y||, d = s o z."""
+        """Measured ||A z - s o (y - Z beta)|| / ||s o y||, d = s o z, at up to PROBES entries.
+
+        Rounding errors of a factorisation are spread over all entries.
+        """
         s = problem.sampled
         root = s.root_weights
         rest = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
         z = dual / root
-        norm = float(np.linalg.norm(self.kernel.times(z) + self.mu * z - root * rest))
+        some = np.unique(np.linspace(0, s.m - 1, min(s.m, PROBES)).astype(np.intp))
+        gap = self.kernel.times(z, some) + self.mu * z[some] - (root * rest)[some]
+        norm = float(np.linalg.norm(gap)) * float(np.sqrt(s.m / len(some)))
         size = float(np.linalg.norm(root * s.values))
         return norm / size if size > 0 else norm
 

@@ -26,7 +26,7 @@ from kronfill.linalg.lowrank import WIDE
 from kronfill.linalg.operator import SampledKronecker
 from kronfill.linalg.ridge import CoreResult, Sampled
 from kronfill.linalg.solution import Solution, Status
-from kronfill.linalg.system import NormalMap, System, grouped_design, inner
+from kronfill.linalg.system import NormalMap, System, grouped_design, grouped_targets, inner
 from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["FactorSystem", "Rotated"]
@@ -111,7 +111,7 @@ class FactorSystem(System):
         self._grouped = s.mask.by_cols if self._flipped else s.mask.by_rows
         self._operator = SampledKronecker(outer.phi, inner_.phi, self._grouped)
         self._map = _FactorMap(self._operator, self._expected, self)
-        self._y = np.atleast_2d(s.values.T)[:, self._grouped.order]
+        self._y = grouped_targets(s, self._grouped)
         self.design = grouped_design(
             s, self._grouped, None if s.weights is None else self._grouped.weights
         )
@@ -182,7 +182,8 @@ class FactorSystem(System):
 
     def result(self, x: Floats, mu: float, target: int) -> CoreResult:
         """See :class:`System`: d = W (y - Z beta - Psi x) / mu in the caller's order."""
-        rest = self._y[target] - self._operator.sample(x)
+        rest = self._operator.sample(x)
+        np.subtract(self._y[target], rest, out=rest)
         effects = None
         if self.design is not None:
             rows, cols = self.design.rows, self.design.cols
@@ -190,6 +191,5 @@ class FactorSystem(System):
             effects = self.design.fit(rest)
             rest -= effects.at(rows, cols)
         rest /= mu
-        dual = np.empty_like(rest)
-        dual[self._grouped.order] = self.weighted(rest)
+        dual = self._grouped.restore(self.weighted(rest))
         return CoreResult(self._core(x), dual, effects, Solution(Status.CONVERGED, "PCG"))

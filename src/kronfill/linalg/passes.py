@@ -43,6 +43,21 @@ def _chunk(b, items):  # type: ignore[no-untyped-def]
     return max(1, min(items, max(32, min(1024, CHUNK_FLOATS // max(1, b)))))
 
 
+@numba.njit(cache=True)
+def _block(b):  # type: ignore[no-untyped-def]
+    """Inner items worked on together: their vectors stay in the cache for a chunk of outer ones."""
+    return max(64, BLOCK_FLOATS // max(1, b))
+
+
+@numba.njit(cache=True)
+def _reach(inner, begin, stop, limit):  # type: ignore[no-untyped-def]
+    """End of the observations from ``begin`` on whose inner item is below ``limit``."""
+    end = begin
+    while end < stop and inner[end] < limit:
+        end += 1
+    return end
+
+
 @numba.njit(cache=True, fastmath=FAST)
 def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped-def]
     """g += sum over the observations start, ..., end - 1 of w (t . q_k) q_k, four at a time."""
@@ -93,7 +108,7 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
     g = np.empty((targets, chunk, b), q.dtype)
     cursor = np.empty(chunk, np.int64)
     work = np.empty(total.shape[1:], q.dtype)
-    block = max(64, BLOCK_FLOATS // b)
+    block = _block(b)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         for s in range(targets):
@@ -105,12 +120,9 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
         # One block of q at a time: it stays in the cache while all items of the chunk use it.
         for low in range(0, len(q), block):
             for i in range(n):
-                begin = cursor[i]
-                end = begin
-                while end < indptr[start + i + 1] and inner[end] < low + block:
-                    end += 1
+                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
                 for s in range(targets):
-                    _normal_row(t[s, i], g[s, i], q, inner, weights, begin, end)
+                    _normal_row(t[s, i], g[s, i], q, inner, weights, cursor[i], end)
                 cursor[i] = end
         for s in range(targets):
             _add_outer(p[start : start + n], g[s, :n], work, total[s])
@@ -171,76 +183,6 @@ def row_grams(q, indptr, inner, weights, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, fastmath=FAST)
-def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    chunk = _chunk(q.shape[1], last - first)
-    t = np.empty((chunk, q.shape[1]), q.dtype)
-    for start in range(first, last, chunk):
-        n = min(chunk, last - start)
-        np.dot(p[start : start + n], x, t[:n])
-        for i in range(n):
-            ti = t[i]
-            for k in range(indptr[start + i], indptr[start + i + 1]):
-                qk = q[inner[k]]
-                v = q.dtype.type(0)
-                for j in range(len(qk)):
-                    v += ti[j] * qk[j]
-                out[k] = v
-
-
-@numba.njit(cache=True, fastmath=FAST)
-def _scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
-    """g = sum of d_k q_k, four at a time."""
-    _zero(g)
-    k = start
-    while k + 4 <= end:
-        q0 = q[inner[k]]
-        q1 = q[inner[k + 1]]
-        q2 = q[inner[k + 2]]
-        q3 = q[inner[k + 3]]
-        for j in range(len(g)):
-            g[j] += d[k] * q0[j] + d[k + 1] * q1[j] + d[k + 2] * q2[j] + d[k + 3] * q3[j]
-        k += 4
-    while k < end:
-        q0 = q[inner[k]]
-        for j in range(len(g)):
-            g[j] += d[k] * q0[j]
-        k += 1
-
-
-@numba.njit(cache=True, fastmath=FAST)
-def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignore[no-untyped-def]
-    chunk = _chunk(q.shape[1], last - first)
-    g = np.empty((chunk, q.shape[1]), q.dtype)
-    work = np.empty(total.shape, q.dtype)
-    for start in range(first, last, chunk):
-        n = min(chunk, last - start)
-        for i in range(n):
-            _scatter_row(g[i], q, d, inner, indptr[start + i], indptr[start + i + 1])
-        _add_outer(p[start : start + n], g[:n], work, total)
-
-
-@numba.njit(parallel=True, cache=True)
-def normal(p, q, x, indptr, inner, weights, bounds, parts):  # type: ignore[no-untyped-def]
-    """parts[s, i] += sum over the observations of segment s of w (p x_i q^T) p^T q."""
-    for s in numba.prange(len(bounds) - 1):
-        _normal_segment(p, q, x, indptr, inner, weights, bounds[s], bounds[s + 1], parts[s])
-
-
-@numba.njit(parallel=True, cache=True)
-def sample(p, q, x, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
-    """out[k] = p[r_k] x q[c_k]^T."""
-    for s in numba.prange(len(bounds) - 1):
-        _sample_segment(p, q, x, indptr, inner, bounds[s], bounds[s + 1], out)
-
-
-@numba.njit(parallel=True, cache=True)
-def scatter(p, q, d, indptr, inner, bounds, parts):  # type: ignore[no-untyped-def]
-    """parts[s] += sum over the observations of segment s of d_k p^T q."""
-    for s in numba.prange(len(bounds) - 1):
-        _scatter_segment(p, q, d, indptr, inner, bounds[s], bounds[s + 1], parts[s])
-
-
-@numba.njit(cache=True, fastmath=FAST)
 def _product_row(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
     """out[k] = t . q_k for the observations start, ..., end - 1, four at a time."""
     k = start
@@ -272,6 +214,85 @@ def _product_row(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
         k += 1
 
 
+@numba.njit(cache=True)
+def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
+    b = q.shape[1]
+    chunk = _chunk(b, last - first)
+    t = np.empty((chunk, b), q.dtype)
+    cursor = np.empty(chunk, np.int64)
+    block = _block(b)
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
+        np.dot(p[start : start + n], x, t[:n])
+        cursor[:n] = indptr[start : start + n]
+        for low in range(0, len(q), block):
+            for i in range(n):
+                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
+                _product_row(t[i], q, inner, cursor[i], end, out)
+                cursor[i] = end
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
+    """g += sum of d_k q_k, four at a time."""
+    k = start
+    while k + 4 <= end:
+        q0 = q[inner[k]]
+        q1 = q[inner[k + 1]]
+        q2 = q[inner[k + 2]]
+        q3 = q[inner[k + 3]]
+        for j in range(len(g)):
+            g[j] += d[k] * q0[j] + d[k + 1] * q1[j] + d[k + 2] * q2[j] + d[k + 3] * q3[j]
+        k += 4
+    while k < end:
+        q0 = q[inner[k]]
+        for j in range(len(g)):
+            g[j] += d[k] * q0[j]
+        k += 1
+
+
+@numba.njit(cache=True)
+def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignore[no-untyped-def]
+    b = q.shape[1]
+    chunk = _chunk(b, last - first)
+    g = np.empty((chunk, b), q.dtype)
+    work = np.empty(total.shape, q.dtype)
+    cursor = np.empty(chunk, np.int64)
+    block = _block(b)
+    for start in range(first, last, chunk):
+        n = min(chunk, last - start)
+        for i in range(n):
+            _zero(g[i])
+        cursor[:n] = indptr[start : start + n]
+        for low in range(0, len(q), block):
+            for i in range(n):
+                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
+                _scatter_row(g[i], q, d, inner, cursor[i], end)
+                cursor[i] = end
+        _add_outer(p[start : start + n], g[:n], work, total)
+
+
+@numba.njit(parallel=True, cache=True)
+def normal(p, q, x, indptr, inner, weights, bounds, parts):  # type: ignore[no-untyped-def]
+    """parts[s, i] += sum over the observations of segment s of w (p x_i q^T) p^T q."""
+    for s in numba.prange(len(bounds) - 1):
+        _normal_segment(p, q, x, indptr, inner, weights, bounds[s], bounds[s + 1], parts[s])
+
+
+@numba.njit(parallel=True, cache=True)
+def sample(p, q, x, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
+    """out[k] = p[r_k] x q[c_k]^T."""
+    for s in numba.prange(len(bounds) - 1):
+        _sample_segment(p, q, x, indptr, inner, bounds[s], bounds[s + 1], out)
+
+
+@numba.njit(parallel=True, cache=True)
+def scatter(p, q, d, indptr, inner, bounds, parts):  # type: ignore[no-untyped-def]
+    """parts[s] += sum over the observations of segment s of d_k p^T q."""
+    for s in numba.prange(len(bounds) - 1):
+        _scatter_segment(p, q, d, indptr, inner, bounds[s], bounds[s + 1], parts[s])
+
+
 @numba.njit(cache=True, fastmath=FAST)
 def _sum_row(g, q, d, place, inner, start, end):  # type: ignore[no-untyped-def]
     """g += sum of d_k q_k over the observations start, ..., end - 1, four at a time."""
@@ -298,7 +319,7 @@ def _sum_row(g, q, d, place, inner, start, end):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _product_segment(left, right, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    block = max(64, BLOCK_FLOATS // max(1, right.shape[1]))
+    block = _block(right.shape[1])
     chunk = _chunk(left.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
@@ -306,16 +327,14 @@ def _product_segment(left, right, indptr, inner, first, last, out):  # type: ign
         cursor[:n] = indptr[start : start + n]
         for low in range(0, len(right), block):
             for i in range(n):
-                end = cursor[i]
-                while end < indptr[start + i + 1] and inner[end] < low + block:
-                    end += 1
+                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
                 _product_row(left[start + i], right, inner, cursor[i], end, out)
                 cursor[i] = end
 
 
 @numba.njit(cache=True)
 def _sum_segment(q, d, place, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    block = max(64, BLOCK_FLOATS // max(1, q.shape[1]))
+    block = _block(q.shape[1])
     chunk = _chunk(q.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
@@ -323,9 +342,7 @@ def _sum_segment(q, d, place, indptr, inner, first, last, out):  # type: ignore[
         cursor[:n] = indptr[start : start + n]
         for low in range(0, len(q), block):
             for i in range(n):
-                end = cursor[i]
-                while end < indptr[start + i + 1] and inner[end] < low + block:
-                    end += 1
+                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
                 _sum_row(out[start + i], q, d, place, inner, cursor[i], end)
                 cursor[i] = end
 
@@ -365,7 +382,7 @@ def _product_sum_row(t, g, q, weights, inner, start, end, out):  # type: ignore[
 
 @numba.njit(cache=True)
 def _product_sum_segment(left, right, weights, indptr, inner, first, last, out, sums):  # type: ignore[no-untyped-def]
-    block = max(64, BLOCK_FLOATS // max(1, right.shape[1]))
+    block = _block(right.shape[1])
     chunk = _chunk(left.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
@@ -373,9 +390,7 @@ def _product_sum_segment(left, right, weights, indptr, inner, first, last, out, 
         cursor[:n] = indptr[start : start + n]
         for low in range(0, len(right), block):
             for i in range(n):
-                end = cursor[i]
-                while end < indptr[start + i + 1] and inner[end] < low + block:
-                    end += 1
+                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
                 _product_sum_row(
                     left[start + i], sums[start + i], right, weights, inner, cursor[i], end, out
                 )

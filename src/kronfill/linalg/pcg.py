@@ -188,7 +188,7 @@ class _Run:
                     if new > 0.5 * old or len(self.history[k]) == length:
                         self.status[k] = Status.STALLED
                     else:  # The estimate was too rosy: aim lower by as much.
-                        aim[k] *= min(1.0, 0.5 * settings.tol / new) if self._double else 1.0
+                        aim[k] *= max(0.1, min(1.0, 0.5 * settings.tol / new))
                         continue
                 todo = todo[todo != k]
         return x, [

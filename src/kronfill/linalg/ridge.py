@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
-from kronfill.linalg.grouping import Grouped
+from kronfill.linalg.grouping import Grouped, totals
 from kronfill.linalg.solution import Solution
 
 __all__ = [
@@ -134,8 +134,8 @@ class Mask:
     def counts(self) -> tuple[Floats, Floats]:
         """Total weight of each row and of each column."""
         return (
-            np.bincount(self.rows, weights=self.weights, minlength=self.shape[0]).astype(float),
-            np.bincount(self.cols, weights=self.weights, minlength=self.shape[1]).astype(float),
+            totals(self.rows, self.weights, self.shape[0]),
+            totals(self.cols, self.weights, self.shape[1]),
         )
 
     @cached_property

@@ -33,6 +33,7 @@ from kronfill.linalg.threads import one_blas_thread
 __all__ = ["RowWise", "RowWiseAlternation", "inverse_kernel"]
 
 Floats = NDArray[np.float64]
+BLOCK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,22 +84,33 @@ def _sweep_rows(w, h, inverse, indptr, inner, weights, values, mu):  # type: ign
     buffer = np.empty((CHUNK, p + 1))
     g = np.empty((p + 1, p + 1))
     part = np.empty((p + 1, p + 1))
-    pull = np.empty(p)
-    for i in range(n):
-        pull[:] = 0.0
-        for other in range(n):
-            if other != i:
+    pulls = np.empty((BLOCK, p))
+    before = np.empty((BLOCK, p))
+    for first in range(0, n, BLOCK):
+        last = min(first + BLOCK, n)
+        # All pulls of a block in one product; what moves inside the block is put right below.
+        np.dot(inverse[first:last], w, pulls[: last - first])
+        before[: last - first] = w[first:last]
+        for i in range(first, last):
+            pull = pulls[i - first]
+            for other in range(first, i):
                 k = inverse[i, other]
                 for a in range(p):
-                    pull[a] += k * w[other, a]
-        span = (indptr[i], indptr[i + 1])
-        _augmented_gram(h, values, inner, weights, span, buffer, part, g)
-        for a in range(p):
-            g[a, a] += mu * inverse[i, i]
-            g[p, a] -= mu * pull[a]
-        _cholesky_solve(g, p)
-        for a in range(p):
-            w[i, a] = g[p, a]
+                    pull[a] += k * (w[other, a] - before[other - first, a])
+            for a in range(p):
+                pull[a] -= inverse[i, i] * w[i, a]
+            if indptr[i] == indptr[i + 1]:  # nothing observed: no system to solve
+                for a in range(p):
+                    w[i, a] = -pull[a] / inverse[i, i]
+                continue
+            span = (indptr[i], indptr[i + 1])
+            _augmented_gram(h, values, inner, weights, span, buffer, part, g)
+            for a in range(p):
+                g[a, a] += mu * inverse[i, i]
+                g[p, a] -= mu * pull[a]
+            _cholesky_solve(g, p)
+            for a in range(p):
+                w[i, a] = g[p, a]
 
 
 def inverse_kernel(kernel: Floats, name: str) -> Floats:
@@ -108,7 +120,7 @@ def inverse_kernel(kernel: Floats, name: str) -> Floats:
     if info == 0:
         rcond, _ = scipy.linalg.lapack.dpocon(factor, np.abs(kernel).sum(axis=0).max(), uplo="L")
         if rcond > size * np.finfo(float).eps:
-            return np.asarray(scipy.linalg.cho_solve((factor, True), np.eye(size)))
+            return np.ascontiguousarray(scipy.linalg.cho_solve((factor, True), np.eye(size)))
     msg = (
         f"RowWise needs the inverse of {name}, which is singular to working precision. Use the "
         "default solver, which needs no inverse, or add an identity part to the kernel."

@@ -22,11 +22,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill.linalg.grouping import totals
 from kronfill.linalg.lowrank import LowRankFactor
 from kronfill.linalg.operator import SparseTables, matmul, transposed_matmul
 from kronfill.linalg.ridge import CoreResult, FactorLike, KernelLike, Sampled
 from kronfill.linalg.solution import Solution, Status
-from kronfill.linalg.system import NormalMap, System, grouped_design, inner
+from kronfill.linalg.system import NormalMap, System, grouped_design, grouped_targets, inner
 
 __all__ = ["SpikedSystem", "Split"]
 
@@ -200,10 +201,10 @@ class SpikedSystem(System):
         s, mask = sampled, sampled.mask
         self.axes = axes
         self.tables = SparseTables(mask.by_rows, mask.by_cols)
-        self._order = mask.by_rows.order
-        self._y = np.atleast_2d(s.values.T)[:, self._order]
-        self._given = None if s.weights is None else s.weights[self._order]
-        self.weights = None if weights is None else weights[self._order]
+        self._grouped = mask.by_rows
+        self._y = grouped_targets(s, mask.by_rows)
+        self._given = None if s.weights is None else self._grouped.gather(s.weights)
+        self.weights = None if weights is None else self._grouped.gather(weights)
         self.design = grouped_design(s, mask.by_rows, self.weights)
         self.shift = axes[0].ridge * axes[1].ridge
         self._map = _SpikedMap(self, np.float64)
@@ -223,8 +224,8 @@ class SpikedSystem(System):
             weights = (mu + fold) / (mu / weights + fold)
         n, l = sampled.shape
         counts = (
-            np.bincount(sampled.rows, weights, minlength=n).astype(float),
-            np.bincount(sampled.cols, weights, minlength=l).astype(float),
+            totals(sampled.rows, weights, n),
+            totals(sampled.cols, weights, l),
         )
         return cls((_Axis.of(row, counts[0]), _Axis.of(col, counts[1])), sampled, weights)
 
@@ -278,6 +279,5 @@ class SpikedSystem(System):
             effects = self.design.fit(rest)
             rest -= effects.at(self.design.rows, self.design.cols)
         rest /= mu
-        dual = np.empty_like(rest)
-        dual[self._order] = rest if self.weights is None else rest * self.weights
+        dual = self._grouped.restore(rest if self.weights is None else rest * self.weights)
         return CoreResult(x, dual, effects, Solution(Status.CONVERGED, "PCG"))

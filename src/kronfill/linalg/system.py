@@ -17,7 +17,7 @@ from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.ridge import CoreResult, Sampled
 
-__all__ = ["NormalMap", "System", "grouped_design", "inner"]
+__all__ = ["NormalMap", "System", "grouped_design", "grouped_targets", "inner"]
 
 Floats = NDArray[np.float64]
 
@@ -77,6 +77,13 @@ def inner(u: Floats, v: Floats) -> Floats:
     return np.asarray(
         np.einsum("ij,ij->i", u.reshape(count, -1), v.reshape(count, -1), dtype=np.float64)
     )
+
+
+def grouped_targets(sampled: Sampled, grouped: Grouped) -> Floats:
+    """Values in grouped order, one row for each target."""
+    if sampled.values.ndim == 1:
+        return grouped.gather(sampled.values)[None]
+    return np.ascontiguousarray(sampled.values[grouped.order].T)
 
 
 def grouped_design(
