@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kronfill import bounds, errors, kernels, solvers
+    from kronfill import bounds, errors, kernels, selection, solvers
     from kronfill.completion import Completion, complete
     from kronfill.data import Observations, datasets
-    from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
+    from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
     from kronfill.solvers import (
         ALS,
         PCG,
@@ -38,6 +38,7 @@ __all__ = [
     "Auto",
     "Cholesky",
     "Completion",
+    "ConformalRegressor",
     "DualPCG",
     "GridEigen",
     "Observations",
@@ -48,13 +49,16 @@ __all__ = [
     "datasets",
     "errors",
     "kernels",
+    "selection",
     "solvers",
 ]
 
 _HOMES = {
     **dict.fromkeys(("Completion", "complete"), "kronfill.completion"),
     "Observations": "kronfill.data",
-    **dict.fromkeys(("IMC", "KKMCEX", "KMC", "MC", "RRMCEX"), "kronfill.estimators"),
+    **dict.fromkeys(
+        ("IMC", "KKMCEX", "KMC", "MC", "RRMCEX", "ConformalRegressor"), "kronfill.estimators"
+    ),
     **dict.fromkeys(
         ("ALS", "PCG", "Auto", "Cholesky", "DualPCG", "GridEigen", "PrimalDirect", "RowWise"),
         "kronfill.solvers",
@@ -65,6 +69,7 @@ _MODULES = {
     "datasets": "kronfill.data.datasets",
     "errors": "kronfill.errors",
     "kernels": "kronfill.kernels",
+    "selection": "kronfill.selection",
     "solvers": "kronfill.solvers",
 }
 

@@ -14,6 +14,8 @@ from kronfill.errors import ParameterError
 from kronfill.estimators.base import check_mu
 from kronfill.estimators.kkmcex import KernelRegressor, set_effects
 from kronfill.estimators.model import Bilinear, Combined, Factored
+from kronfill.estimators.priors import AxisPrior, CutPrior
+from kronfill.estimators.suggest import Suggesting
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.auto import solve_in_factors
 from kronfill.linalg.criteria import best_mu
@@ -25,7 +27,7 @@ __all__ = ["RRMCEX"]
 Floats = NDArray[np.float64]
 
 
-class RRMCEX(KernelRegressor):
+class RRMCEX(KernelRegressor, Suggesting):
     r"""Ridge regression matrix completion and extrapolation.
 
     KKMCEX with each kernel cut to its leading eigenvectors: F = Phi_w X Phi_h^T with
@@ -108,12 +110,23 @@ class RRMCEX(KernelRegressor):
         problem = RidgeProblem(GivenFactor(row_phi), GivenFactor(col_phi), sampled, 1.0)
         self.mu_ = best_mu(problem) if self.mu == "auto" else float(self.mu)
         result = solve_in_factors(row_phi, col_phi, sampled, self.mu_, self.solver)
+        self._bases = (row_basis, col_basis)
         self.coef_ = result.core
         set_effects(self, result.effects)
         self.solution_ = result.solution
         self.n_iter_ = max(1, result.solution.iterations)
         self._model = Bilinear(row_basis, col_basis, result.core, result.effects, self.shape_)
         self.solution_.warn()
+
+    def _priors(self) -> tuple[AxisPrior, AxisPrior]:
+        row, col = self._resolved()
+        left, right = self._bases
+        return CutPrior(left, row), CutPrior(right, col)
+
+    def _dual(self) -> Floats:
+        s = self._sampled(self.observations_, self.center)
+        rest = s.values - self._model.pairs(s.rows, s.cols)
+        return (rest if s.weights is None else s.weights * rest) / self.mu_
 
 
 def _check_cut(rank: Any, name: str) -> None:

@@ -1,37 +1,124 @@
-"""Leave-one-out errors of a ridge problem for a whole grid of mu, and the mu they choose.
+"""Exact criteria of a ridge problem for a whole grid of mu, and the mu they choose.
 
-With A = Kbar + mu I and free effects Z, let Q be an orthonormal basis of the complement of
-range(Z) and Q^T Kbar Q = V diag(theta) V^T. Then, with B = Q V,
+With M as in :mod:`kronfill.linalg.reduction` (effects are unknowns of the same solve, weights enter
+through s = sqrt(w)) the residual of entry i when it is left out is
 
-    M = A^-1 - A^-1 Z (Z^T A^-1 Z)^+ Z^T A^-1 = B diag(1 / (theta + mu)) B^T,
+    r_i = (M y~)_i / (s_i M_ii),
 
-and the residual of entry i when it is left out is (M y)_i / M_ii: one eigendecomposition serves
-every mu. Weights enter through sqrt(w), as in :mod:`kronfill.linalg.dense`.
+that of a group G of entries left out together is M_GG^-1 (M y~)_G / s_G, generalised
+cross-validation needs ||M y~|| and tr M, and the marginal likelihood y~^T M y~ and a determinant:
+one reduction serves every mu.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from kronfill.linalg.dense import entry_kernel
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.operator import pair_products
 from kronfill.linalg.pcg import PCG, FactorSystem
 from kronfill.linalg.primal import FACTOR_RTOL
+from kronfill.linalg.reduction import DualForm, PrimalForm, Reduced, Shifted
 from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
-from kronfill.linalg.threads import one_blas_thread
 
-__all__ = ["best_mu", "holdout_split", "leave_one_out", "path_minimum"]
+__all__ = [
+    "Criteria",
+    "best_mu",
+    "criteria",
+    "exact_form",
+    "group_residuals",
+    "holdout_split",
+    "leave_group_out",
+    "leave_one_out",
+    "mean_diagonal",
+    "mu_grid",
+    "path_minimum",
+]
 
 Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
 
-EXACT_LIMIT = 3000
-"""Up to this many observations leave-one-out is exact; beyond, a tenth is held out."""
+AUTO_WORK = 1.1e11
+"""Multiplications that mu="auto" may spend on exact criteria: m = 3000 dual. Beyond, a hold-out."""
 HOLDOUT = 0.1
+SMALL = 300
+"""Up to this many observations the dual form is taken without looking at the ranks."""
+DETERMINED = 1e-10
+"""A share of freedom below this is none: the effects have taken it all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Criteria:
+    """Criteria along a grid of mu.
+
+    Attributes
+    ----------
+    residuals : ndarray of shape (k, m)
+        Leave-one-out residuals; NaN for an entry that alone determines an effect.
+    loo : ndarray of shape (k,)
+        Their (weighted) mean square.
+    gcv : ndarray of shape (k,)
+        Generalised cross-validation, in the units of ``loo``.
+    lml : ndarray of shape (k,)
+        Log marginal likelihood, the variance of the signal at its best value.
+    """
+
+    residuals: Floats
+    loo: Floats
+    gcv: Floats
+    lml: Floats
+
+
+def criteria(reduced: Reduced, mus: Floats) -> Criteria:
+    """All criteria for each mu.
+
+    Notes
+    -----
+    GCV is m ||M y~||^2 / (tr M)^2 over the mean weight. The marginal likelihood is that of
+    y ~ N(Z beta, v (Kbar + mu W^-1)) with v = y~^T M y~ / (m - r); with effects it is the
+    restricted one, the density of what is orthogonal to them.
+    """
+    diagonal, applied = reduced.parts(mus)
+    weights = reduced.root**2
+    residuals = _loo_residuals(reduced, diagonal, applied)
+    mean_weight = float(weights.mean())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gcv = len(weights) * (applied**2).sum(axis=1) / diagonal.sum(axis=1) ** 2 / mean_weight
+    return Criteria(residuals, mean_square(residuals, weights), gcv, log_likelihood(reduced, mus))
+
+
+def _loo_residuals(reduced: Reduced, diagonal: Floats, applied: Floats) -> Floats:
+    usable = reduced.free > DETERMINED
+    scale = np.where(usable, diagonal * reduced.root, np.nan)
+    return np.asarray(applied / scale)
+
+
+def mean_square(residuals: Floats, weights: Floats) -> Floats:
+    """Weighted mean square of each row over the entries that have a residual; NaN if none has."""
+    usable = ~np.isnan(residuals[0])
+    if not usable.any():
+        return np.full(len(residuals), np.nan)
+    w = weights[usable]
+    return np.asarray(residuals[:, usable] ** 2 @ w / w.sum())
+
+
+def log_likelihood(reduced: Reduced, mus: Floats) -> Floats:
+    """Log marginal likelihood for each mu, see :func:`criteria`."""
+    energy, logdet = reduced.energy(mus)
+    return likelihood(energy, logdet, reduced.freedom) + float(np.log(reduced.root).sum())
+
+
+def likelihood(energy: Floats, logdet: Floats, freedom: int) -> Floats:
+    """Log density at the best variance, energy / freedom."""
+    if freedom == 0:
+        return np.zeros_like(logdet)
+    variance = np.maximum(energy, np.finfo(float).tiny) / freedom
+    return np.asarray(-0.5 * (freedom * (np.log(2 * np.pi * variance) + 1) + logdet))
 
 
 def leave_one_out(problem: RidgeProblem, mus: Floats) -> Floats:
@@ -39,35 +126,146 @@ def leave_one_out(problem: RidgeProblem, mus: Floats) -> Floats:
 
     An entry that alone determines an effect has no leave-one-out residual: NaN.
     """
-    s = problem.sampled
-    root = s.root_weights
-    theta, basis = _spectrum(problem)
-    moments = basis.T @ (root * s.values)
-    squared = basis**2
-    out = np.empty((len(mus), s.m))
-    for row, mu in zip(out, mus, strict=True):
-        inverse = 1.0 / (theta + mu)
-        diagonal = squared @ inverse
-        alone = diagonal <= 1e-10 * inverse.max()
-        row[:] = (basis @ (inverse * moments)) / np.where(alone, np.nan, diagonal) / root
+    reduced = DualForm.of(problem)
+    return _loo_residuals(reduced, *reduced.parts(np.asarray(mus, dtype=float)))
+
+
+def leave_group_out(problem: RidgeProblem, groups: NDArray[np.int_], mus: Floats) -> Floats:
+    """Residuals of each group of entries when it is left out as a whole, one row per mu.
+
+    Parameters
+    ----------
+    problem : RidgeProblem
+        Its mu is not used.
+    groups : ndarray of shape (m,)
+        Group of each observation: ``sampled.rows`` for leave-row-out, ``sampled.cols`` for
+        leave-column-out.
+    mus : ndarray of shape (k,)
+        Values of mu.
+
+    Returns
+    -------
+    ndarray of shape (k, m)
+        NaN if a group is all there is.
+
+    Notes
+    -----
+    Leaving G out is fitting one free number delta_g per entry of G, so that
+    M_GG delta = (M y~)_G. An effect that G alone determines leaves M_GG singular in its direction;
+    the fit to the others then has no such effect, and what an entry of a cold row gets are the
+    effects that are left, in their smallest form (:mod:`kronfill.linalg.effects`).
+    """
+    return group_residuals(DualForm.of(problem), problem.sampled, groups, mus)
+
+
+def group_residuals(reduced: DualForm, s: Sampled, groups: NDArray[np.int_], mus: Floats) -> Floats:
+    """:func:`leave_group_out` of a reduced problem."""
+    values = np.asarray(mus, dtype=float)
+    shifted = reduced.form.shifted(values)
+    solved = shifted.solve(reduced.moments)  # (T + mu)^-1 B^T y~
+    out = np.full((len(values), s.m), np.nan)
+    order = np.argsort(groups, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+        if len(members) < s.m:
+            group = _Group.of(reduced, s, np.sort(members))
+            for t in range(len(values)):
+                out[t, group.members] = group.residuals(shifted, solved[:, t], t)
     return out
 
 
-def _spectrum(problem: RidgeProblem) -> tuple[Floats, Floats]:
-    """Theta and B = Q V of the module's docstring."""
-    s = problem.sampled
-    kernel = entry_kernel(problem)
-    if s.effects is None:
-        theta, basis = scipy.linalg.eigh(kernel, lower=True, overwrite_a=True, check_finite=False)
-        return np.maximum(theta, 0.0), basis
-    kernel = np.tril(kernel) + np.tril(kernel, -1).T
-    design = s.root_weights[:, None] * s.effects.matrix().toarray()
-    q, r, _ = scipy.linalg.qr(design, pivoting=True, check_finite=False)
-    size = np.abs(np.diag(r))
-    rank = int(np.sum(size > 1e-10 * size[0]))
-    q = q[:, rank:]
-    theta, v = scipy.linalg.eigh(q.T @ kernel @ q, overwrite_a=True, check_finite=False)
-    return np.maximum(theta, 0.0), q @ v
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Entries that are left out together."""
+
+    reduced: DualForm
+    sampled: Sampled
+    members: Index
+    seen: Floats
+    """Orthonormal directions of the group in which its residuals are determined."""
+
+    @classmethod
+    def of(cls, reduced: DualForm, sampled: Sampled, members: Index) -> _Group:
+        lam, vec = np.linalg.eigh(np.eye(len(members)) - _outer(reduced.effects[members]))
+        return cls(reduced, sampled, members, vec[:, lam > DETERMINED])
+
+    def residuals(self, shifted: Shifted, solved: Floats, at: int) -> Floats:
+        """Residuals for the mu at position ``at``."""
+        rows = self.reduced.basis[self.members]
+        inner = self.seen.T @ rows
+        block = inner @ shifted.solve_many(inner.T, at)  # M_GG in the determined directions
+        delta = self.seen @ scipy.linalg.solve(block, inner @ solved, assume_a="pos")
+        lost = self.seen.shape[1] < len(self.members)
+        changed = self._effects_change(shifted, solved, delta, at) if lost else 0.0
+        return np.asarray(delta / self.reduced.root[self.members] + changed)
+
+    def _effects_change(self, shifted: Shifted, solved: Floats, delta: Floats, at: int) -> Floats:
+        """Effects at G of the fit in which delta stands for the left-out values, less those left.
+
+        With y' = y~ - I_G delta that fit has Z~ beta = Q_1 (Q_1^T y' - Q_1^T K M y').
+        """
+        r, s = self.reduced, self.sampled
+        moved = solved - shifted.solve_many((r.basis[self.members].T @ delta)[:, None], at)[:, 0]
+        target = r.root * s.values
+        target[self.members] -= delta
+        coef = r.effects.T @ target - r.coupling @ (r.form.turn @ moved)
+        fitted = (r.effects @ coef) / r.root
+        keep = np.ones(s.m, dtype=bool)
+        keep[self.members] = False
+        left = part(s, keep).effects
+        if left is None:
+            return np.zeros(len(self.members))
+        smallest = left.fit(fitted[keep])
+        return fitted[self.members] - smallest.at(s.rows[self.members], s.cols[self.members])
+
+
+def _outer(a: Floats) -> Floats:
+    return np.asarray(a @ a.T)
+
+
+def part(sampled: Sampled, keep: NDArray[np.bool_]) -> Sampled:
+    """Some of the observations, with effects of the same kind."""
+    weights = None if sampled.weights is None else sampled.weights[keep]
+    mask = Mask(sampled.rows[keep], sampled.cols[keep], sampled.shape, weights)
+    design = None
+    if sampled.effects is not None:
+        design = EffectsDesign(mask.rows, mask.cols, mask.shape, sampled.effects.kind, weights)
+    return Sampled(mask, sampled.values[keep], design)
+
+
+# Which exact form, if any.
+
+
+def exact_form(problem: RidgeProblem, work: float) -> Reduced | None:
+    """The cheaper exact form of the problem, or None if both need more than ``work``."""
+    m = problem.sampled.m
+    dual = 4.0 * m**3
+    if m > SMALL:
+        factors = _thin_factors(problem, min(dual, work))
+        if factors is not None:
+            return PrimalForm.of(*factors, problem.sampled)
+    return DualForm.of(problem) if dual <= work else None
+
+
+def _thin_factors(problem: RidgeProblem, work: float) -> tuple[Floats, Floats] | None:
+    """Factors of both kernels if the primal form needs less than ``work``, else None."""
+    m = problem.sampled.m
+    limit = 1
+    while limit < m and primal_work(m, limit + 1) < work:
+        limit = min(m, int(limit * 1.1) + 1)
+    row = problem.row_kernel.factor(rtol=FACTOR_RTOL, max_rank=limit + 1).phi
+    if row.shape[1] > limit:
+        return None
+    col_limit = limit // max(1, row.shape[1])
+    col = problem.col_kernel.factor(rtol=FACTOR_RTOL, max_rank=col_limit + 1).phi
+    return None if col.shape[1] > col_limit else (row, col)
+
+
+def primal_work(m: int, unknowns: int) -> float:
+    """Multiplications of the primal form."""
+    return 2.0 * m * unknowns**2 + 4.0 * float(unknowns) ** 3
+
+
+# The choice that mu="auto" makes.
 
 
 def mu_grid(scale: float, size: int = 40) -> Floats:
@@ -85,18 +283,14 @@ def mean_diagonal(problem: RidgeProblem) -> float:
 
 def best_mu(problem: RidgeProblem) -> float:
     """The mu with the smallest leave-one-out error, or hold-out error where m is large."""
-    s, scale = problem.sampled, mean_diagonal(problem)
-    if s.m > EXACT_LIMIT:
+    scale = mean_diagonal(problem)
+    reduced = exact_form(problem, AUTO_WORK)
+    if reduced is None:
         return _holdout_mu(problem, scale)
     mus = mu_grid(scale)
-    with one_blas_thread():  # an eigendecomposition of this size gains nothing from more
-        residuals = leave_one_out(problem, mus)
-    usable = ~np.isnan(residuals[0])
-    if not usable.any():
-        return scale
-    weights = np.ones(s.m) if s.weights is None else s.weights
-    errors = (weights * residuals**2)[:, usable].sum(axis=1)
-    return float(mus[int(np.argmin(errors))])
+    residuals = _loo_residuals(reduced, *reduced.parts(mus))
+    errors = mean_square(residuals, reduced.root**2)
+    return scale if np.isnan(errors).all() else float(mus[int(np.nanargmin(errors))])
 
 
 def _holdout_mu(problem: RidgeProblem, scale: float) -> float:
@@ -142,13 +336,4 @@ def holdout_split(sampled: Sampled, share: float = HOLDOUT) -> tuple[Sampled, Sa
     test = np.zeros(sampled.m, dtype=bool)
     count = max(1, round(share * sampled.m))
     test[rng.choice(sampled.m, size=count, replace=False)] = True
-
-    def part(keep: NDArray[np.bool_], kind: bool) -> Sampled:
-        weights = None if sampled.weights is None else sampled.weights[keep]
-        mask = Mask(sampled.rows[keep], sampled.cols[keep], sampled.shape, weights)
-        design = None
-        if kind and sampled.effects is not None:
-            design = EffectsDesign(mask.rows, mask.cols, mask.shape, sampled.effects.kind, weights)
-        return Sampled(mask, sampled.values[keep], design)
-
-    return part(~test, True), part(test, False)
+    return part(sampled, ~test), part(Sampled(sampled.mask, sampled.values), test)

@@ -1,0 +1,319 @@
+"""Intervals that hold whatever the data: split conformal and jackknife+, for every method.
+
+Both rest on one assumption only, that the entry asked about could as well have been one of the
+observed ones (exchangeability). It fails for a row or a column without observations: such entries
+are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from kronfill.data import Observations
+from kronfill.errors import DataError, ParameterError
+from kronfill.estimators.base import MatrixRegressor, _check_range
+from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.linalg.criteria import leave_one_out
+from kronfill.linalg.posterior import DualPosterior
+from kronfill.linalg.ridge import RidgeProblem
+
+__all__ = ["ConformalRegressor"]
+
+Floats = NDArray[np.float64]
+Bounds = Callable[[Any, float], tuple[Floats, Floats]]
+
+METHODS = ("split", "jackknife+")
+EXACT_LIMIT = 3000
+"""Up to this many observations every one is left out; beyond, folds are."""
+CHUNK_FLOATS = 8_000_000
+
+
+class ConformalRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Prediction intervals with guaranteed coverage, around any of the five methods.
+
+    Parameters
+    ----------
+    estimator : MC, KMC, IMC, KKMCEX or RRMCEX
+        The method; it is cloned, not changed.
+    method : {"split", "jackknife+"}, default="split"
+        "split" fits to a part of the observations and takes the width from the errors on the rest:
+        one fit, coverage at least as asked. "jackknife+" uses every observation for both, by
+        leaving each one out: narrower where observations are few, coverage at least
+        1 - 2 (1 - coverage), in practice about as asked. For KKMCEX and RRMCEX with up to 3,000
+        observations it is exact and costs one factorisation; elsewhere `folds` of the observations
+        are left out together (CV+).
+    calibration : float, default=0.2
+        Share of the observations that "split" keeps for the width.
+    folds : int, default=10
+        Number of fits of "jackknife+" where single observations cannot be left out.
+    random_state : int, default=0
+        Seed of the split and of the folds.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted method: to the training part for "split", to everything for "jackknife+".
+    scores_ : ndarray
+        Absolute errors on the observations left out.
+
+    Notes
+    -----
+    The interval is for the observed value of an entry, noise included, and holds on average over
+    entries: not for each row by itself. An entry in a row or a column of which nothing was observed
+    is no draw from the same lot as the observed ones, so that no width follows from their errors;
+    :meth:`predict_interval` refuses it (unless the matrix is a single row or column, where every
+    entry that is left out is of this kind). There the model's own standard deviation is all there
+    is: ``KKMCEX.predict_std``. Weights enter the fit, not the errors. With ``mu="auto"`` the exact
+    jackknife+ keeps the mu chosen from all observations.
+
+    Observations must be missing at random for the coverage to carry over to the missing entries.
+
+    References
+    ----------
+    R. Foygel Barber, E. J. Candes, A. Ramdas, R. J. Tibshirani, "Predictive inference with the
+    jackknife+", Annals of Statistics 49 (2021).
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.estimators.conformal import ConformalRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> k = kf.kernels.rbf(np.linspace(0, 1, 30), length_scale=0.3)
+    >>> X = rng.permutation(np.argwhere(np.ones((30, 30))))
+    >>> y = np.sin(X[:, 0] / 5) * np.cos(X[:, 1] / 5) + 0.1 * rng.standard_normal(900)
+    >>> model = ConformalRegressor(kf.KKMCEX(k, k, mu=0.1)).fit(X[:500], y[:500])
+    >>> low, high = model.predict_interval(X[500:], coverage=0.9).T
+    >>> bool(np.mean((low <= y[500:]) & (y[500:] <= high)) > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        method: str = "split",
+        calibration: float = 0.2,
+        folds: int = 10,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.calibration = calibration
+        self.folds = folds
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the method and measure its errors on observations left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, 2) or Observations
+            As for the method.
+        y : array-like of shape (m,), optional
+            As for the method.
+        sample_weight : array-like of shape (m,), optional
+            As for the method.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        model = cast("MatrixRegressor", clone(self.estimator))
+        observations = model._observations(X, y, sample_weight, model._axis_sizes())
+        if observations.m < 2:
+            msg = "Intervals need at least 2 observations: one to fit, one to measure an error."
+            raise DataError(msg)
+        if self.method == "split":
+            self._bounds = self._split(model, observations)
+        elif _leaves_one_out(model, observations):
+            self._bounds = self._jackknife(cast("GaussianProcessReading", model), observations)
+        else:
+            self._bounds = self._cross_validation(model, observations)
+        self.n_features_in_ = 2
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predict values at index pairs.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 2) or Observations
+            Row and column index of each entry asked for.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+        """
+        check_is_fitted(self, "_bounds")
+        return self.estimator_.predict(X)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
+        """Interval for the value of each entry.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 2) or Observations
+            Row and column index of each entry asked for; rows and columns must have observations,
+            for "split" in the part that was fitted to.
+        coverage : float, default=0.9
+            Share of entries whose value the interval is to contain.
+
+        Returns
+        -------
+        ndarray of shape (t, 2)
+            Lower and upper ends; infinite where there are too few observations for this coverage.
+        """
+        check_is_fitted(self, "_bounds")
+        if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < coverage < 1:
+            msg = f"coverage must lie between 0 and 1, got {coverage!r}."
+            raise ParameterError(msg)
+        self._refuse_cold(X)
+        return np.column_stack(self._bounds(X, float(coverage)))
+
+    # The three ways.
+
+    def _split(self, model: MatrixRegressor, observations: Observations) -> Bounds:
+        m = observations.m
+        count = min(max(1, round(self.calibration * m)), m - 1)
+        held = np.zeros(m, dtype=bool)
+        held[np.random.default_rng(self.random_state).choice(m, size=count, replace=False)] = True
+        self.estimator_ = model.fit(observations.take(~held))
+        rest = observations.take(held)
+        # Given the fit, held-out entries of warm rows and columns are like those asked about.
+        errors = np.abs(rest.values - model.predict(rest))
+        self.scores_ = np.sort(errors[~_cold(model.observations_, rest.rows, rest.cols)])
+
+        def bounds(X: Any, coverage: float) -> tuple[Floats, Floats]:
+            middle, width = model.predict(X), _smallest(self.scores_, coverage)
+            return middle - width, middle + width
+
+        return bounds
+
+    def _jackknife(self, model: GaussianProcessReading, observations: Observations) -> Bounds:
+        self.estimator_ = model.fit(observations)
+        reading = model._reading
+        row, col = reading.priors
+        problem = RidgeProblem(row.kernel, col.kernel, reading.sampled, reading.mu)
+        residuals = leave_one_out(problem, np.array([reading.mu]))[0]
+        lonely = np.isnan(residuals)  # left out, nothing is known about its effect: any error
+        self.scores_ = np.where(lonely, np.inf, np.abs(residuals))
+        posterior = DualPosterior(problem)
+
+        def bounds(X: Any, coverage: float) -> tuple[Floats, Floats]:
+            rows, cols = model._pairs(X, reset=False)
+            middle, targets = model.predict(X), reading.targets(rows, cols)
+            low, high = np.empty(len(rows)), np.empty(len(rows))
+            for part in _slices(len(rows), len(residuals)):
+                moved = posterior.influence(targets.take(part)) * np.where(lonely, 0.0, residuals)
+                left_out = middle[part, None] - moved
+                low[part], high[part] = _plus(left_out, self.scores_, coverage)
+            return low, high
+
+        return bounds
+
+    def _cross_validation(self, model: MatrixRegressor, observations: Observations) -> Bounds:
+        m = observations.m
+        folds = min(self.folds, m)
+        label = np.random.default_rng(self.random_state).permutation(m) % folds
+        models = [cast("MatrixRegressor", clone(model)) for _ in range(folds)]
+        self.scores_ = np.empty(m)
+        for k, one in enumerate(models):
+            one.fit(observations.take(label != k))
+            held = observations.take(label == k)
+            self.scores_[label == k] = np.abs(held.values - one.predict(held))
+        self.estimator_ = model.fit(observations)
+
+        def bounds(X: Any, coverage: float) -> tuple[Floats, Floats]:
+            predicted = np.column_stack([one.predict(X) for one in models])
+            low, high = np.empty(len(predicted)), np.empty(len(predicted))
+            for part in _slices(len(predicted), m):
+                low[part], high[part] = _plus(predicted[part][:, label], self.scores_, coverage)
+            return low, high
+
+        return bounds
+
+    # Input.
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.estimator, MatrixRegressor):
+            msg = (
+                "estimator must be one of MC, KMC, IMC, KKMCEX and RRMCEX, got "
+                f"{type(self.estimator).__name__}."
+            )
+            raise ParameterError(msg)
+        if self.method not in METHODS:
+            msg = f"method must be one of {METHODS}, got {self.method!r}."
+            raise ParameterError(msg)
+        if not isinstance(self.calibration, Real) or not 0 < self.calibration < 1:
+            msg = f"calibration must lie between 0 and 1, got {self.calibration!r}."
+            raise ParameterError(msg)
+        whole = isinstance(self.folds, Integral) and not isinstance(self.folds, bool)
+        if not whole or self.folds < 2:
+            msg = f"folds must be an integer of at least 2, got {self.folds!r}."
+            raise ParameterError(msg)
+
+    def _refuse_cold(self, X: Any) -> None:
+        model = self.estimator_
+        rows, cols = model._pairs(X, reset=False)
+        _check_range(rows, model.shape_[0], "row")
+        _check_range(cols, model.shape_[1], "column")
+        bad = np.flatnonzero(_cold(model.observations_, rows, cols))
+        if len(bad):
+            row, col = int(rows[bad[0]]), int(cols[bad[0]])
+            axis = "row" if model.observations_.row_counts[row] == 0 else "column"
+            part = " in the part that was fitted to" if self.method == "split" else ""
+            msg = (
+                f"{len(bad)} of {len(rows)} entries have no interval, the first at ({row}, {col}), "
+                f"whose {axis} has no observation{part}. Such an entry is not exchangeable with "
+                "the observed ones: their errors say nothing about it. Leave it out, or use "
+                "predict_std of KKMCEX or RRMCEX."
+            )
+            raise DataError(msg)
+
+
+def _leaves_one_out(model: MatrixRegressor, observations: Observations) -> bool:
+    return isinstance(model, GaussianProcessReading) and observations.m <= EXACT_LIMIT
+
+
+def _cold(observations: Observations, rows: Any, cols: Any) -> NDArray[np.bool_]:
+    """Whether the row or the column of each entry is without observations.
+
+    In a matrix of one row every column has one entry: whichever is left out, its column is cold, so
+    that there cold columns are exchangeable. The same goes for a single column.
+    """
+    n, l = observations.shape
+    cold_row, cold_col = observations.row_counts == 0, observations.col_counts == 0
+    return np.asarray((cold_row[rows] & (l > 1)) | (cold_col[cols] & (n > 1)))
+
+
+def _rank(count: int, coverage: float) -> int:
+    """The least k with k / (count + 1) >= coverage."""
+    return int(np.ceil(round((count + 1) * coverage, 9)))
+
+
+def _smallest(scores: Floats, coverage: float) -> float:
+    """The k-th smallest of sorted scores: that of a further one is below it as often as asked."""
+    k = _rank(len(scores), coverage)
+    return float(scores[k - 1]) if k <= len(scores) else float("inf")
+
+
+def _plus(left_out: Floats, scores: Floats, coverage: float) -> tuple[Floats, Floats]:
+    """Jackknife+: k-th largest of f^(-i) - s_i and k-th smallest of f^(-i) + s_i, row by row."""
+    m = len(scores)
+    k = _rank(m, coverage)
+    if k > m:
+        return np.full(len(left_out), -np.inf), np.full(len(left_out), np.inf)
+    low = np.partition(left_out - scores, m - k, axis=1)[:, m - k]
+    return low, np.partition(left_out + scores, k - 1, axis=1)[:, k - 1]
+
+
+def _slices(count: int, width: int) -> Iterator[slice]:
+    step = max(1, CHUNK_FLOATS // max(1, width))
+    return (slice(first, min(first + step, count)) for first in range(0, count, step))

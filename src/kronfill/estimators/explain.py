@@ -1,0 +1,188 @@
+"""Why this number: a prediction as a sum over the observations.
+
+By the representer theorem f(i, j) = sum_k d_k K_w[i, r_k] K_h[j, c_k]: every observation has its
+share, the product of its dual coefficient and its similarity with the entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.data import Observations
+from kronfill.data._tables import import_pandas
+from kronfill.errors import LabelError
+from kronfill.estimators.base import _check_range, check_rank
+from kronfill.estimators.posterior import GaussianProcessReading
+
+__all__ = ["Explained", "Explanation"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """A prediction taken apart; what :meth:`KKMCEX.explain` returns.
+
+    Attributes
+    ----------
+    prediction : float
+        The value predicted: mean, effects and the contributions of all observations add up to it.
+    mean, row_effect, col_effect : float
+        The additive part.
+    rest : float
+        Sum of the contributions of the observations that are not listed.
+    rows, cols : ndarray of int
+        The observations that contribute most, largest absolute contribution first.
+    values : ndarray
+        Their observed values.
+    contributions : ndarray
+        What each adds to the prediction.
+    similarities : ndarray
+        Similarity of each with the entry asked about, K_w[i, r] K_h[j, c].
+    entry : tuple
+        The entry asked about, by label where there are labels.
+    row_labels, col_labels : list
+        Rows and columns of the listed observations, by label where there are labels.
+    """
+
+    entry: tuple[Any, Any]
+    prediction: float
+    mean: float
+    row_effect: float
+    col_effect: float
+    rest: float
+    rows: Index
+    cols: Index
+    values: Floats
+    contributions: Floats
+    similarities: Floats
+    row_labels: list[Any]
+    col_labels: list[Any]
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one line per listed observation."""
+        pd = import_pandas("to_frame")
+        columns = {
+            "row": pd.Series(self.row_labels, dtype=None if self.row_labels else object),
+            "col": pd.Series(self.col_labels, dtype=None if self.col_labels else object),
+            "value": self.values,
+            "similarity": self.similarities,
+            "contribution": self.contributions,
+        }
+        return pd.DataFrame(columns)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        lines = [f"Prediction {self.prediction:.4g} at ({self.entry[0]}, {self.entry[1]})"]
+        for name, part in (
+            ("mean", self.mean),
+            ("row effect", self.row_effect),
+            ("column effect", self.col_effect),
+        ):
+            if part:
+                lines.append(f"  {part:+10.4g}  {name}")
+        for row, col, value, part in zip(
+            self.row_labels, self.col_labels, self.values, self.contributions, strict=True
+        ):
+            lines.append(f"  {part:+10.4g}  from ({row}, {col}), observed {value:.4g}")
+        if self.rest:
+            lines.append(f"  {self.rest:+10.4g}  from all other observations")
+        return "\n".join(lines)
+
+
+class Explained(GaussianProcessReading):
+    """Adds explanations to a method that is a sum over the observations."""
+
+    def explain(self, row: Any, col: Any, top: int = 10) -> Explanation:
+        """Say which observations a prediction comes from, and how much of it.
+
+        Parameters
+        ----------
+        row, col : int or label
+            The entry: its labels, if the method was fitted to observations with labels, else its
+            indices.
+        top : int, default=10
+            How many observations to list.
+
+        Returns
+        -------
+        Explanation
+
+        Notes
+        -----
+        f(i, j) = sum_k d_k K_w[i, r_k] K_h[j, c_k], plus effects. For RRMCEX the kernel is that of
+        the leading eigenvectors, Phi Phi^T. A contribution may be negative: an observation lowers
+        its neighbours where it lies below what the others make one expect.
+
+        Examples
+        --------
+        >>> import kronfill as kf
+        >>> days = kf.kernels.rbf([[0.0], [1.0], [9.0]], length_scale=1.0)
+        >>> est = kf.KKMCEX(days, None, mu=0.1).fit([[0, 0], [1, 0]], [1.0, 2.0])
+        >>> est.explain(1, 0)
+        Prediction 1.811 at (1, 0)
+              +1.892  from (1, 0), observed 2
+            -0.08143  from (0, 0), observed 1
+        """
+        reading = self._reading
+        check_rank(top, "top")
+        i, j = self._entry(row, col)
+        s, dual = reading.sampled, self._dual()
+        left, right = (
+            prior.kernel.block(np.array([at]), index)[0]
+            for prior, at, index in zip(reading.priors, (i, j), (s.rows, s.cols), strict=True)
+        )
+        similarity = left * right
+        parts = dual * similarity
+        chosen = np.argsort(-np.abs(parts), kind="stable")[:top]
+        effects = (self.mean_, float(self.row_effects_[i]), float(self.col_effects_[j]))
+        total = float(parts.sum())
+        obs = self.observations_
+        names = [_names(obs.row_labels, s.rows[chosen]), _names(obs.col_labels, s.cols[chosen])]
+        return Explanation(
+            (_names(obs.row_labels, np.array([i]))[0], _names(obs.col_labels, np.array([j]))[0]),
+            sum(effects) + total,
+            *effects,
+            total - float(parts[chosen].sum()) if len(chosen) < len(parts) else 0.0,
+            s.rows[chosen],
+            s.cols[chosen],
+            s.values[chosen],
+            parts[chosen],
+            similarity[chosen],
+            *names,
+        )
+
+    def _entry(self, row: Any, col: Any) -> tuple[int, int]:
+        """Indices of an entry given by labels or indices."""
+        obs = self.observations_
+        i = _position(obs, row, "row")
+        j = _position(obs, col, "column")
+        _check_range(np.array([i]), self.shape_[0], "row")
+        _check_range(np.array([j]), self.shape_[1], "column")
+        return i, j
+
+
+def _position(obs: Observations, item: Any, axis: str) -> int:
+    """Index of an item: a label first, where there are labels, then an index."""
+    labels = obs.row_labels if axis == "row" else obs.col_labels
+    if labels is not None:
+        index = obs.row_index if axis == "row" else obs.col_index
+        return int(index([item])[0])
+    if isinstance(item, bool | np.bool_) or not isinstance(item, int | np.integer):
+        msg = (
+            f"{axis} must be an index, got {item!r}: the observations that were fitted to have no "
+            f"{axis} labels. An Observations made from a table has them."
+        )
+        raise LabelError(msg)
+    return int(item)
+
+
+def _names(labels: tuple[Any, ...] | None, index: Index) -> list[Any]:
+    return [int(k) if labels is None else labels[k] for k in index]

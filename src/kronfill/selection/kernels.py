@@ -1,0 +1,266 @@
+"""Weights of sums of kernels and kernel parameters, learned on incomplete data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from kronfill.data import Observations
+from kronfill.errors import ParameterError
+from kronfill.estimators import KMC
+from kronfill.estimators.base import MatrixRegressor, check_rank, resolve_kernel
+from kronfill.estimators.kkmcex import KernelRegressor
+from kronfill.linalg.criteria import criteria, mean_diagonal, mu_grid
+from kronfill.linalg.reduction import DualForm
+from kronfill.linalg.ridge import RidgeProblem, Sampled
+from kronfill.linalg.sensitivity import Sensitivity
+from kronfill.selection.families import Family, as_family
+from kronfill.selection.problems import checked, few_threads
+
+__all__ = ["KernelTuner"]
+
+Floats = NDArray[np.float64]
+
+SMALLEST, LARGEST = 1e-6, 1e3
+"""Limits of mu in a search, in units of the mean diagonal."""
+
+
+class KernelTuner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator whose kernels are learned first.
+
+    Weights of sums of kernels and kernel parameters are those with the largest marginal likelihood
+    or the smallest leave-one-out error of the observed entries, together with mu; both have exact
+    derivatives, followed by L-BFGS.
+
+    Parameters
+    ----------
+    estimator : KKMCEX, RRMCEX or KMC
+        What is fitted with the learned kernels. Its mu is chosen along; that of KMC is its own.
+    rows, cols : None, list of kernels, Mixture or Parameters, optional
+        What is learned on each axis: the weights of a list of kernels, or the parameters of
+        :class:`Parameters`. None keeps the kernel of the estimator.
+    criterion : {"lml", "loo"}, default="lml"
+        Marginal likelihood or leave-one-out error.
+    max_entries : int, default=2000
+        Most observations to learn from; of more, a random part is taken. One step costs about
+        max_entries^3 multiplications.
+    max_iter : int, default=100
+        Most steps.
+    random_state : int, default=0
+        Seed of the random part.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        Fitted to all observations with the learned kernels.
+    row_kernel_, col_kernel_ : Kernel or None
+        The learned kernels.
+    row_parameters_, col_parameters_ : ndarray, dict or None
+        Weights, or parameters by name; None where nothing was learned.
+    mu_ : float
+        The ridge weight of ``estimator_``: the learned one, or "auto" where a part was taken.
+    criterion_ : float
+        The log marginal likelihood, or the root mean square leave-one-out error, that was reached
+        on the observations learned from.
+    n_iter_ : int
+        Number of steps.
+
+    See Also
+    --------
+    choose : A choice among candidates, this one included, with an honest look at its error.
+
+    Notes
+    -----
+    The kernels are learned on the entries given to ``fit`` alone, so that cross-validation of a
+    KernelTuner is nested.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.selection import KernelTuner
+    >>> rng = np.random.default_rng(0)
+    >>> places, noise = rng.random((20, 1)), rng.random((20, 1))
+    >>> kernels = [kf.kernels.rbf(places), kf.kernels.rbf(noise)]
+    >>> X = np.argwhere(np.ones((20, 8)))
+    >>> y = np.sin(6 * places[X[:, 0], 0]) * X[:, 1] + 0.1 * rng.standard_normal(160)
+    >>> est = KernelTuner(kf.KKMCEX(center="mean"), rows=kernels).fit(X, y)
+    >>> est.row_parameters_.round(2)
+    array([1., 0.])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        rows: Any = None,
+        cols: Any = None,
+        criterion: str = "lml",
+        max_entries: int = 2000,
+        max_iter: int = 100,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.rows = rows
+        self.cols = cols
+        self.criterion = criterion
+        self.max_entries = max_entries
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the kernels, then fit.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, 2) or Observations
+            Observed entries.
+        y : array-like of shape (m,), optional
+            Their values; left out when ``X`` is an :class:`~kronfill.Observations`.
+        sample_weight : array-like of shape (m,), optional
+            Weights.
+
+        Returns
+        -------
+        self
+        """
+        families, twin, observations = self._prepared(X, y, sample_weight)
+        part = self._part(observations)
+        search = _Search(families, twin._sampled(part, twin.center), self.criterion)
+        with few_threads(part.m):
+            found = search.run(check_rank(self.max_iter, "max_iter"))
+        self.row_kernel_, self.col_kernel_ = found.kernels
+        self.row_parameters_, self.col_parameters_ = found.told
+        self.criterion_, self.n_iter_ = found.value, found.steps
+        self.n_features_in_ = 2
+        changes = {"row_kernel": self.row_kernel_, "col_kernel": self.col_kernel_}
+        final = clone(self.estimator).set_params(**changes)
+        if not isinstance(final, KMC):
+            final.set_params(mu="auto" if part is not observations else found.mu)
+        self.estimator_ = final.fit(observations)
+        self.mu_ = final.mu_
+        return self
+
+    def _prepared(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[tuple[Family, Family], Any, Observations]:
+        """Families of both axes, a checked copy of the estimator, the observations."""
+        if not isinstance(self.estimator, KernelRegressor):
+            msg = f"estimator must be KKMCEX, RRMCEX or KMC, got {type(self.estimator).__name__}."
+            raise ParameterError(msg)
+        changes = {}
+        for name, given in (("row", self.rows), ("col", self.cols)):
+            if given is not None:
+                family = as_family(given, None, 0, f"{name}s")
+                changes[f"{name}_kernel"] = family.kernel(family.start)
+        start = clone(self.estimator).set_params(**changes)
+        twin, observations = checked(start, X, y, sample_weight)
+        families = tuple(
+            as_family(given, kernel, size, "rows or cols")
+            for given, kernel, size in zip(
+                (self.rows, self.cols), twin._kernels, observations.shape, strict=True
+            )
+        )
+        return (families[0], families[1]), twin, observations
+
+    def _part(self, observations: Observations) -> Observations:
+        limit = check_rank(self.max_entries, "max_entries")
+        if observations.m <= limit:
+            return observations
+        rng = np.random.default_rng(self.random_state)
+        return observations.take(np.sort(rng.choice(observations.m, size=limit, replace=False)))
+
+    def predict(self, X: Any) -> Floats:
+        """Predict values at index pairs.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 2) or Observations
+            Row and column index of each entry asked for.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+        """
+        check_is_fitted(self)
+        fitted: MatrixRegressor = self.estimator_
+        return fitted.predict(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "estimator_" in vars(self)
+
+
+@dataclass(frozen=True)
+class _Found:
+    kernels: tuple[Any, Any]
+    told: tuple[Any, Any]
+    mu: float
+    value: float
+    steps: int
+
+
+class _Search:
+    """Minimise a criterion over the numbers of two families and log mu."""
+
+    def __init__(self, families: tuple[Family, Family], sampled: Sampled, criterion: str) -> None:
+        self._families = families
+        self._sampled = sampled
+        self._criterion = criterion
+        self._slope = Sensitivity(sampled, criterion)
+        self._located = (families[0].at(self._slope.rows), families[1].at(self._slope.cols))
+        self._cut = len(families[0].start)
+
+    def run(self, max_iter: int) -> _Found:
+        first = np.concatenate([family.start for family in self._families])
+        reach = np.vstack([np.tile(f.reach, (len(f.start), 1)) for f in self._families])
+        unit, mu = self._first_mu()
+        # Where signals are weak the first step may end at a mu so large that nothing matters any
+        # more: mu is kept below the size of the kernel until the kernels have been learned.
+        x, steps = np.append(first, np.log(min(mu, unit))), 0
+        for most in (unit, LARGEST * unit):
+            bounds = np.vstack([first[:, None] + reach, np.log([SMALLEST * unit, most])])
+            options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-5}
+            done = minimize(
+                self._objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+            )
+            x, steps = done.x, steps + int(done.nit)
+        thetas = (done.x[: self._cut], done.x[self._cut : -1])
+        pairs = list(zip(self._families, thetas, strict=True))
+        scale = float(np.prod([family.scale(theta) for family, theta in pairs]))
+        value = -done.fun * self._sampled.m if self._criterion == "lml" else np.exp(done.fun / 2)
+        return _Found(
+            (pairs[0][0].kernel(thetas[0]), pairs[1][0].kernel(thetas[1])),
+            (pairs[0][0].told(thetas[0]), pairs[1][0].told(thetas[1])),
+            float(np.exp(done.x[-1])) / scale,
+            float(value),
+            steps,
+        )
+
+    def _first_mu(self) -> tuple[float, float]:
+        """The mean diagonal at the start, and the best mu of a grid."""
+        row, col = (
+            resolve_kernel(family.kernel(family.start), size, "kernel")
+            for family, size in zip(self._families, self._sampled.shape, strict=True)
+        )
+        problem = RidgeProblem(row, col, self._sampled, 1.0)
+        unit = mean_diagonal(problem)
+        mus = mu_grid(unit)
+        got = criteria(DualForm.of(problem), mus)
+        values = -got.lml if self._criterion == "lml" else got.loo
+        if np.isnan(values).all():
+            msg = "There is no leave-one-out error: every entry alone determines an effect."
+            raise ParameterError(msg)
+        return unit, float(mus[int(np.nanargmin(values))])
+
+    def _objective(self, x: Floats) -> tuple[float, Floats]:
+        row, col = self._located
+        theta_r, theta_c, mu = x[: self._cut], x[self._cut : -1], float(np.exp(x[-1]))
+        slope = self._slope(row.block(theta_r), col.block(theta_c), mu)
+        gradient = np.concatenate(
+            [row.slope(theta_r, slope.row), col.slope(theta_c, slope.col), [mu * slope.mu]]
+        )
+        return slope.value, gradient

@@ -1,0 +1,344 @@
+"""Criteria along a whole grid of mu, for about the price of one fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.data import Observations
+from kronfill.errors import EmptyDataError, MissingDependencyError, ParameterError
+from kronfill.estimators.factorised import FactorisedRegressor
+from kronfill.linalg.criteria import (
+    criteria,
+    exact_form,
+    group_residuals,
+    mean_diagonal,
+    mean_square,
+    mu_grid,
+)
+from kronfill.linalg.reduction import DualForm
+from kronfill.linalg.ridge import RidgeProblem
+from kronfill.linalg.stochastic import estimate_criteria
+from kronfill.selection.problems import checked, few_threads, ridge_problem
+from kronfill.selection.splitters import EntryKFold
+
+__all__ = ["MuPath", "leave_out", "mu_path"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+CRITERIA = ("loo", "gcv", "lml", "row", "column", "cv")
+EXACT_WORK = 6e11
+"""Multiplications that a path may spend on exact criteria: m = 5300 dual, about 15 s."""
+
+
+@dataclass(frozen=True, eq=False)
+class MuPath:
+    """Criteria along a grid of mu.
+
+    Attributes
+    ----------
+    mus : ndarray of shape (k,)
+        Values of mu, largest first.
+    criteria : dict of str to ndarray of shape (k,)
+        "loo": mean square leave-one-out error; "gcv": generalised cross-validation; "lml": log
+        marginal likelihood, to be maximised; "row", "column": mean square error of rows (columns)
+        left out as a whole; "cv": mean square error of held-out entries.
+    errors : dict of str to ndarray of shape (k,)
+        Standard error of each criterion; zero where it is exact.
+    best : dict of str to float
+        The mu that each criterion chooses.
+    method : str
+        "exact", "stochastic" or "cross-validation".
+    residuals : ndarray of shape (k, q) or None
+        Leave-one-out residuals, NaN for an entry that alone determines an effect.
+    entries : ndarray of shape (q,) or None
+        Positions of the observations they belong to: all if exact, a sample if stochastic.
+
+    See Also
+    --------
+    mu_path : Makes one.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.selection import mu_path
+    >>> X = np.argwhere(np.ones((4, 3)))
+    >>> path = mu_path(kf.KKMCEX(np.eye(4), np.eye(3), center="mean"), X, np.arange(12.0))
+    >>> sorted(path.best)
+    ['gcv', 'lml', 'loo']
+    """
+
+    mus: Floats
+    criteria: dict[str, Floats]
+    errors: dict[str, Floats]
+    method: str
+    residuals: Floats | None = field(default=None, repr=False)
+    entries: Index | None = field(default=None, repr=False)
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The mu that each criterion chooses."""
+        return {name: self._best(name) for name in self.criteria}
+
+    @property
+    def mu(self) -> float:
+        """The choice of the first criterion."""
+        return self._best(next(iter(self.criteria)))
+
+    def _best(self, name: str) -> float:
+        values = self.criteria[name] * (-1.0 if name == "lml" else 1.0)
+        if np.isnan(values).all():
+            msg = (
+                f"{name!r} is not defined here: every entry alone determines an effect. Use "
+                "center=None or center='mean', or more observations."
+            )
+            raise EmptyDataError(msg)
+        return float(self.mus[int(np.nanargmin(values))])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the criteria that are mean square errors, with two standard errors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                msg = "Drawing a path needs matplotlib: pip install 'kronfill[plots]'."
+                raise MissingDependencyError(msg) from error
+            _, ax = plt.subplots()
+        for name, values in self.criteria.items():
+            if name == "lml":
+                continue
+            (line,) = ax.plot(self.mus, values, label=name)
+            margin = 2 * self.errors[name]
+            ax.fill_between(
+                self.mus, values - margin, values + margin, alpha=0.2, color=line.get_color()
+            )
+            ax.axvline(self.best[name], color=line.get_color(), linestyle=":")
+        ax.set(xscale="log", yscale="log", xlabel="mu", ylabel="mean square error")
+        ax.legend()
+        return ax
+
+
+def mu_path(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    mus: Any = None,
+    criterion: str | Sequence[str] = ("loo", "gcv", "lml"),
+    cv: Any = None,
+    sample_weight: Any = None,
+    random_state: int = 0,
+) -> MuPath:
+    """Criteria for a whole grid of mu.
+
+    For KKMCEX and RRMCEX all come from one reduction of the system, centring and weights included;
+    where that would be too large, from the iterative solver with estimates whose standard error is
+    told. MC, KMC and IMC are cross-validated along warm-started paths.
+
+    Parameters
+    ----------
+    estimator : KKMCEX, RRMCEX, KMC, IMC or MC
+        Its kernels, ranks and centring count; its mu does not. It is not changed.
+    X : array-like of shape (m, 2) or Observations
+        Observed entries.
+    y : array-like of shape (m,), optional
+        Their values; left out when ``X`` is an :class:`~kronfill.Observations`.
+    mus : array-like of shape (k,), optional
+        Positive values; by default 40 (9 for MC, KMC and IMC) around the size of the kernel.
+    criterion : str or sequence of str, default=("loo", "gcv", "lml")
+        What to compute, see :class:`MuPath`. "row" and "column" need an exact path. MC, KMC and
+        IMC have "cv" only, which need not be asked for.
+    cv : splitter, optional
+        Folds of "cv": ``EntryKFold(5)`` by default.
+    sample_weight : array-like of shape (m,), optional
+        Weights.
+    random_state : int, default=0
+        Seed of the estimates.
+
+    Returns
+    -------
+    MuPath
+
+    See Also
+    --------
+    leave_out : The residuals themselves at one mu.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.selection import mu_path
+    >>> rng = np.random.default_rng(0)
+    >>> k = kf.kernels.rbf(np.linspace(0, 1, 30), length_scale=0.3)
+    >>> X = np.argwhere(rng.random((30, 30)) < 0.3)
+    >>> y = np.sin(X[:, 0] / 5) * np.cos(X[:, 1] / 5) + 0.1 * rng.standard_normal(len(X))
+    >>> path = mu_path(kf.KKMCEX(k, k), X, y, mus=[100.0, 1.0, 0.01, 1e-4])
+    >>> path.best["loo"], round(float(np.sqrt(path.criteria["loo"].min())), 2)
+    (0.01, 0.11)
+    """
+    names = _names(criterion)
+    twin, observations = checked(estimator, X, y, sample_weight)
+    grid = None if mus is None else _grid(mus)
+    if isinstance(twin, FactorisedRegressor):
+        return _factorised_path(twin, observations, grid, cv)
+    problem = ridge_problem(twin, observations)
+    values = mu_grid(mean_diagonal(problem)) if grid is None else grid
+    if "cv" in names:
+        msg = "criterion 'cv' is for MC, KMC and IMC; KKMCEX and RRMCEX have the exact 'loo'."
+        raise ParameterError(msg)
+    with few_threads(observations.m):
+        return _exact_path(problem, names, values) or _stochastic_path(
+            problem, names, values, random_state
+        )
+
+
+def _names(criterion: str | Sequence[str]) -> tuple[str, ...]:
+    names = (criterion,) if isinstance(criterion, str) else tuple(criterion)
+    bad = [name for name in names if name not in CRITERIA]
+    if bad or not names:
+        msg = f"criterion must be one or more of {CRITERIA}, got {criterion!r}."
+        raise ParameterError(msg)
+    return names
+
+
+def _grid(mus: Any) -> Floats:
+    grid = np.sort(np.atleast_1d(np.asarray(mus, dtype=float)))[::-1]
+    if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid).all() and (grid > 0).all()):
+        msg = f"mus must be positive finite numbers, got {mus!r}."
+        raise ParameterError(msg)
+    return np.ascontiguousarray(grid)
+
+
+def _exact_path(problem: RidgeProblem, names: tuple[str, ...], mus: Floats) -> MuPath | None:
+    s = problem.sampled
+    groups = {"row": s.rows, "column": s.cols}
+    reduced = exact_form(problem, EXACT_WORK)
+    if reduced is None:
+        return None
+    got = criteria(reduced, mus)
+    found = {}
+    for name in names:
+        if name in groups:
+            dual = reduced if isinstance(reduced, DualForm) else DualForm.of(problem)
+            left = group_residuals(dual, s, groups[name], mus)
+            found[name] = mean_square(left, s.root_weights**2)
+        else:
+            found[name] = getattr(got, name)
+    errors = {name: np.zeros(len(mus)) for name in names}
+    return MuPath(mus, found, errors, "exact", got.residuals, np.arange(s.m))
+
+
+def _stochastic_path(
+    problem: RidgeProblem, names: tuple[str, ...], mus: Floats, random_state: int
+) -> MuPath:
+    for name in ("row", "column"):
+        if name in names:
+            msg = (
+                f"criterion {name!r} needs the exact path, which is too large for "
+                f"{problem.sampled.m:,} observations with these ranks. Use "
+                "RowKFold or ColumnKFold in GridSearchCV, or RRMCEX with small ranks."
+            )
+            raise ParameterError(msg)
+    got = estimate_criteria(problem, mus, names, random_state=random_state)
+    found = {name: got.values[name] for name in names}
+    errors = {name: got.errors[name] for name in names}
+    return MuPath(mus, found, errors, "stochastic", got.residuals, got.entries)
+
+
+def _factorised_path(
+    estimator: FactorisedRegressor, observations: Observations, mus: Floats | None, cv: Any
+) -> MuPath:
+    """Mean square error of held-out entries; each fold goes down the path from warm starts."""
+    if mus is None:
+        values = observations.values
+        # Above the size of the data times that of the kernels the factors are zero.
+        top = float(np.linalg.norm(values - values.mean())) * estimator._scale() or 1.0
+        mus = top * np.logspace(-1, -5, 9)
+    splitter = EntryKFold(5) if cv is None else cv
+    weights = observations.weights
+    lines, sizes = [], []
+    for train, test in splitter.split(observations.X):
+        held = observations.take(test)
+        start: Any = estimator._settings().start
+        line = []
+        for mu in mus:
+            trial = estimator._trial(float(mu), observations.take(train), start)
+            if np.any(trial.H_):  # zero factors are no starting point
+                start = trial._pair()
+            gap = (held.values - trial.predict(held)) ** 2
+            line.append(np.average(gap, weights=held.weights))
+        lines.append(line)
+        sizes.append(float(len(test) if weights is None else weights[test].sum()))
+    folds, size = np.array(lines), np.array(sizes)
+    mean = size @ folds / size.sum()
+    spread = folds.std(axis=0, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else mean * np.inf
+    return MuPath(mus, {"cv": mean}, {"cv": spread}, "cross-validation")
+
+
+def leave_out(
+    estimator: Any, X: Any, y: Any = None, *, by: str = "entry", sample_weight: Any = None
+) -> Floats:
+    """Residuals of entries, rows or columns when they are left out, without refitting.
+
+    Parameters
+    ----------
+    estimator : KKMCEX or RRMCEX
+        With a number as mu. It is not changed.
+    X : array-like of shape (m, 2) or Observations
+        Observed entries.
+    y : array-like of shape (m,), optional
+        Their values; left out when ``X`` is an :class:`~kronfill.Observations`.
+    by : {"entry", "row", "column"}, default="entry"
+        What is left out together.
+    sample_weight : array-like of shape (m,), optional
+        Weights.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Value less prediction, in the order of the observations; NaN where there is no such
+        prediction, and for entries of weight zero.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.selection import leave_out
+    >>> X, y = np.array([[0, 0], [0, 1], [1, 0]]), np.array([1.0, 2.0, 4.0])
+    >>> leave_out(kf.KKMCEX(np.eye(2), np.eye(2), center="mean"), X, y).round(2)
+    array([-2. , -0.5,  2.5])
+    """
+    if by not in ("entry", "row", "column"):
+        msg = f"by must be 'entry', 'row' or 'column', got {by!r}."
+        raise ParameterError(msg)
+    twin, observations = checked(estimator, X, y, sample_weight)
+    problem = ridge_problem(twin, observations)
+    if isinstance(twin.mu, str):
+        msg = "leave_out needs a number as mu; mu_path(estimator, X, y).mu chooses one."
+        raise ParameterError(msg)
+    s, mus = problem.sampled, np.array([float(twin.mu)])
+    if by == "entry":
+        reduced = exact_form(problem, np.inf)
+        assert reduced is not None  # there is no limit
+        residuals = criteria(reduced, mus).residuals[0]
+    else:
+        groups = s.rows if by == "row" else s.cols
+        residuals = group_residuals(DualForm.of(problem), s, groups, mus)[0]
+    if len(residuals) == observations.m:
+        return np.asarray(residuals)
+    out = np.full(observations.m, np.nan)
+    out[np.asarray(observations.weights) > 0] = residuals
+    return out

@@ -1,0 +1,121 @@
+"""Explanations: they add up, they are the representer sum, and they speak in labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import kronfill as kf
+from kronfill.errors import IndexRangeError, LabelError, ParameterError
+
+N, L = 8, 6
+RNG = np.random.default_rng(0)
+KW = kf.kernels.rbf(RNG.random((N, 2)), length_scale=0.5)
+KH = kf.kernels.rbf(RNG.random((L, 1)), length_scale=0.3)
+
+
+def data(m=25, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.permutation(np.argwhere(np.ones((N - 1, L))))[:m]  # the last row is cold
+    return X, rng.standard_normal(m) + 2.0, rng.uniform(0.3, 2.0, m)
+
+
+def total(shown):
+    effects = shown.mean + shown.row_effect + shown.col_effect
+    return effects + shown.contributions.sum() + shown.rest
+
+
+@pytest.mark.parametrize("center", [None, "mean", "both"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "est",
+    [
+        kf.KKMCEX(KW, KH, mu=0.2),
+        kf.KKMCEX(KW, None, mu=0.2),
+        kf.KKMCEX(KW, KH, mu=0.2, solver=kf.PCG(tol=1e-11)),
+        kf.RRMCEX(KW, KH, 3, 2, mu=0.2),
+    ],
+    ids=["KKMCEX", "one kernel", "PCG", "RRMCEX"],
+)
+def test_the_parts_add_up_to_the_prediction(est, center, weighted):
+    X, y, w = data()
+    w[3] = 0.0
+    obs = kf.Observations(*X.T, y, (N, L), weights=w if weighted else None)
+    est.set_params(center=center).fit(obs)
+    for i, j in [(0, 0), (N - 1, 2), (3, 5)]:
+        wanted = est.predict([[i, j]])[0]
+        for top in (1, 7, 100):
+            shown = est.explain(i, j, top=top)
+            assert shown.prediction == pytest.approx(wanted, abs=1e-9)
+            assert total(shown) == pytest.approx(wanted, abs=1e-9)
+            assert len(shown) == min(top, 24 if weighted else 25)
+        assert np.all(np.diff(np.abs(shown.contributions)) <= 0)
+
+
+def test_contributions_are_the_representer_sum():
+    X, y, _ = data()
+    est = kf.KKMCEX(KW, KH, mu=0.2).fit(X, y)
+    shown = est.explain(N - 1, 4, top=25)
+    similarity = KW.block([N - 1], X[:, 0])[0] * KH.block([4], X[:, 1])[0]
+    parts = est.dual_coef_ * similarity
+    order = np.argsort(-np.abs(parts))
+    assert_allclose(shown.contributions, parts[order])
+    assert_allclose(shown.similarities, similarity[order])
+    assert_array_equal(np.column_stack([shown.rows, shown.cols]), X[order])
+    assert_array_equal(shown.values, y[order])
+
+
+def test_rrmcex_uses_its_own_kernel():
+    X, y, _ = data()
+    est = kf.RRMCEX(KW, KH, 3, 2, mu=0.2).fit(X, y)
+    left, right = (basis.known(None) for basis in est._bases)
+    same = kf.KKMCEX(left @ left.T, right @ right.T, mu=0.2).fit(X, y)
+    ours, theirs = est.explain(7, 1, top=25), same.explain(7, 1, top=25)
+    assert_allclose(ours.contributions, theirs.contributions, atol=1e-8)
+
+
+def test_labels_frame_and_text():
+    table = pd.DataFrame(
+        [[1.0, 2.0], [np.nan, 4.0], [np.nan, np.nan]], index=["a", "b", "c"], columns=["x", "y"]
+    )
+    obs = kf.Observations.from_matrix(table)
+    kernel = kf.kernels.rbf([[0.0], [1.0], [1.5]], length_scale=1.0)
+    est = kf.KKMCEX(kernel, np.ones((2, 2)), mu=0.5, center="mean").fit(obs)
+    shown = est.explain("c", "x", top=2)
+    assert shown.entry == ("c", "x")
+    assert shown.row_labels[0] == "b"
+    assert shown.col_labels[0] == "y"
+    frame = shown.to_frame()
+    assert list(frame.columns) == ["row", "col", "value", "similarity", "contribution"]
+    assert frame.row[0] == "b"
+    assert_allclose(frame.contribution, shown.contributions)
+    text = repr(shown)
+    assert text.startswith(f"Prediction {est.predict([[2, 0]])[0]:.4g} at (c, x)")
+    assert "mean" in text
+    assert "from (b, y), observed 4" in text
+    assert "from all other observations" in text
+    with pytest.raises(LabelError, match="unknown row label 'd'"):
+        est.explain("d", "x")
+
+
+def test_single_observation_and_single_items():
+    est = kf.KKMCEX(None, None, mu=1.0).fit([[0, 0]], [4.0])
+    shown = est.explain(0, 0)
+    assert_allclose(shown.contributions, [2.0])
+    assert shown.rest == 0.0
+    assert "other" not in repr(shown)
+
+
+def test_bad_input():
+    X, y, _ = data()
+    est = kf.KKMCEX(KW, KH).fit(X, y)
+    with pytest.raises(IndexRangeError, match="row index 8"):
+        est.explain(8, 0)
+    with pytest.raises(IndexRangeError, match="column index -1"):
+        est.explain(0, -1)
+    with pytest.raises(LabelError, match="no column labels"):
+        est.explain(0, "monday")
+    with pytest.raises(ParameterError, match="top must be"):
+        est.explain(0, 0, top=0)
