@@ -64,6 +64,16 @@ class Draw:
         return noise
 
     @cached_property
+    def square(self) -> float:
+        """||M||_F^2 = ||F||^2 + 2 <E, F> + ||E||^2."""
+        left, right = self.left, self.right
+        found = float(np.sum((left.T @ left) * (right.T @ right)))
+        if self.noise is not None:
+            found += 2.0 * float(np.sum(left * (self.noise @ right)))
+            found += float(np.vdot(self.noise, self.noise))
+        return found
+
+    @cached_property
     def observations(self) -> Observations:
         """The observed entries of M = F + E."""
         rows, cols = np.divmod(self.codes, self.size)

@@ -1,0 +1,133 @@
+"""Figure 1 from end to end: run what is missing, then write table, figures and page."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kronfill.experiments.backends import Backend
+from kronfill.experiments.figure import draw_bounds, draw_costs, draw_figure, draw_variants
+from kronfill.experiments.limits import limits
+from kronfill.experiments.methods import METHODS
+from kronfill.experiments.numbers import numbers
+from kronfill.experiments.page import page
+from kronfill.experiments.runner import Watcher, run_plan
+from kronfill.experiments.spec import Plan
+from kronfill.experiments.store import Store
+from kronfill.experiments.table import algorithms_shown, summarize, to_csv
+from kronfill.experiments.verdict import Verdict, verdicts
+from kronfill.experiments.work import Settings, settings_for
+
+__all__ = ["Report", "quick_plan", "reproduce", "write_report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run gives.
+
+    Attributes
+    ----------
+    page, table : Path
+        The HTML page and ``fig1.csv``.
+    verdicts : list of Verdict
+        One per curve of the paper.
+    failed : list of dict
+        Cells that failed in every attempt.
+    """
+
+    page: Path
+    table: Path
+    verdicts: list[Verdict]
+    failed: list[dict[str, Any]]
+
+
+def quick_plan(seed: int = 0) -> Plan:
+    """A run of about a minute: N up to 1000, a few realisations.
+
+    Parameters
+    ----------
+    seed : int, default=0
+        Root of all random numbers.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> from kronfill.experiments.fig1 import quick_plan
+    >>> quick_plan().sizes
+    (100, 400, 1000)
+    """
+    counts = {"kkmcex": 20, "mc": 3, "mc-0.1": 3, "mc-0.1-gaussian": 3, "kmc-rowwise": 1, "kmc": 1}
+    return Plan(sizes=(100, 400, 1000), counts=counts, seed=seed)
+
+
+def reproduce(plan: Plan, out: Path, backend: Backend, watcher: Watcher | None = None) -> Report:
+    """Run a plan, resuming what is there, and write the report.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to run.
+    out : Path
+        Folder for the store (``store/``) and the results.
+    backend : Backend
+        Where the work is done.
+    watcher : Watcher, optional
+        Is told how it goes.
+
+    Returns
+    -------
+    Report
+    """
+    settings = settings_for(plan.seed)
+    store = Store(out / "store", settings)
+    run_plan(plan, settings, store, backend, watcher)
+    store.merge()
+    return write_report(store, settings, out)
+
+
+def write_report(store: Store, settings: Settings, out: Path) -> Report:
+    """Write table, figures and page of everything that is in a store.
+
+    Parameters
+    ----------
+    store : Store
+        The cells.
+    settings : Settings
+        What they were made with.
+    out : Path
+        Folder for ``fig1.csv``, ``fig1*.png``, ``fig1-numbers.md`` and ``fig1.html``.
+
+    Returns
+    -------
+    Report
+    """
+    records = store.records()
+    points = summarize(records)
+    judged = verdicts(points)
+    shown = set(algorithms_shown().values())
+    bounds = limits(records, settings, [k for k, m in METHODS.items() if m.label in shown])
+    table, document = out / "fig1.csv", out / "fig1.html"
+    table.write_text(to_csv(points), encoding="utf-8")
+    (out / "fig1-numbers.md").write_text(numbers(points, records, judged, bounds), encoding="utf-8")
+    pictures = {
+        "fig1": _png(draw_figure(points)),
+        "fig1-variants": _png(draw_variants(points)),
+        "fig1-bounds": _png(draw_bounds(bounds)),
+        "fig1-costs": _png(draw_costs(records)),
+    }
+    for name, png in pictures.items():
+        (out / f"{name}.png").write_bytes(png)
+    text = page(points, records, judged, bounds, settings, pictures)
+    document.write_text(text, encoding="utf-8")
+    return Report(document, table, judged, store.failed())
+
+
+def _png(figure: Any) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=130)
+    return out.getvalue()
