@@ -52,9 +52,8 @@ def test_predictions_equal_dense_solves(shape, ranks, m, kind, weighted, ridges,
     for solver in SOLVERS:
         result = solver.solve(problem)
         told = result.solution
-        if not told.converged:  # hard ones may run out of iterations, but then they say so
+        if told.status in (Status.MAX_ITERATIONS, Status.STALLED):  # hard ones may, and say so
             assert not isinstance(solver, Auto)
-            assert told.status in (Status.MAX_ITERATIONS, Status.STALLED)
             assert told.residual > 1e-10
             continue
         assert_allclose(fitted_at(problem, result.dual), expected, rtol=0, atol=1e-8 * scale)
