@@ -307,7 +307,7 @@ def test_no_entries(estimator: Any, X: Any, y: Any) -> None:
 def test_bad_y(estimator: Any, X: Any, y: Any) -> None:
     with pytest.raises(errors.ParameterError, match="requires y to be passed"):
         estimator.fit(X)
-    if not estimator._several:
+    if estimator._fit_several is None:
         with pytest.raises(errors.ShapeError, match="1d array"):
             estimator.fit(X, np.column_stack([y, y]))
     with pytest.raises(errors.ShapeError):

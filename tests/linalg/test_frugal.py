@@ -9,7 +9,8 @@ import pytest
 
 import kronfill as kf
 from kronfill.linalg.grouping import Grouped
-from kronfill.linalg.operator import SampledKronecker, SparseTables
+from kronfill.linalg.operator import SampledKronecker
+from kronfill.linalg.tables import SparseTables
 
 N, L, M, A, B = 4000, 3000, 200_000, 20, 40
 

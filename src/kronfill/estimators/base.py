@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, Protocol, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kronfill.data import Observations
 from kronfill.errors import (
     DataError,
     EmptyDataError,
-    IndexRangeError,
-    NonFiniteError,
     ParameterError,
-    ShapeError,
+)
+from kronfill.estimators.inputs import (
+    as_indices,
+    check_not_negative,
+    check_range,
+    check_shape,
+    column,
+    positions,
+    several_targets,
+    two_columns,
+    weights_of,
 )
 from kronfill.estimators.model import Bilinear
 from kronfill.kernels import as_kernel, identity
@@ -33,7 +41,6 @@ __all__ = ["MatrixRegressor"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
-MAX_INDEX = 2**53  # up to here floats are whole numbers without gaps
 
 
 class FittedForm(Protocol):
@@ -62,8 +69,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     _model: FittedForm
     _small = 500
     """Up to this many observations more threads cost more than they save."""
-    _several = False
-    """Whether y may have several columns: targets that share the observed entries."""
+    _fit_several: Callable[[Observations, Floats], None] | None = None
+    """Fits several targets that share the observed entries; None for a method that takes one."""
 
     # What a method has to say.
 
@@ -74,10 +81,6 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _fit(self, observations: Observations) -> None:
         """Fit and set the fitted attributes."""
-
-    def _fit_several(self, observations: Observations, targets: Floats) -> None:
-        """Fit several targets, for a method that can."""
-        raise NotImplementedError
 
     # scikit-learn's methods.
 
@@ -99,13 +102,13 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         sizes = self._axis_sizes()
-        targets = _targets(y) if self._several else None
+        targets = None if self._fit_several is None else several_targets(y)
         first = y if targets is None else targets[:, 0]
         observations = self._observations(X, first, sample_weight, sizes)
         self.__dict__.pop("_model", None)  # a fit that fails from here on leaves nothing half new
         self.shape_ = observations.shape
         with one_thread() if observations.m <= self._small else nullcontext():
-            if targets is None:
+            if targets is None or self._fit_several is None:
                 self._fit(observations)
             else:
                 self._fit_several(observations, targets)
@@ -126,8 +129,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows, cols = self._pairs(X, reset=False)
-        _check_range(rows, self.shape_[0], "row")
-        _check_range(cols, self.shape_[1], "column")
+        check_range(rows, self.shape_[0], "row")
+        check_range(cols, self.shape_[1], "column")
         return self._model.pairs(rows, cols)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -147,7 +150,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         float
         """
         if isinstance(X, Observations):
-            sample_weight = _weights_of(X, y, sample_weight)
+            sample_weight = weights_of(X, y, sample_weight)
             y = X.values
         if y is None:
             raise ParameterError(self._needs_y("score"))
@@ -169,7 +172,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return self._model.block(
-            _positions(rows, self.shape_[0], "row"), _positions(cols, self.shape_[1], "column")
+            positions(rows, self.shape_[0], "row"), positions(cols, self.shape_[1], "column")
         )
 
     def extrapolate(self, rows: Any = None, cols: Any = None) -> Floats:
@@ -200,9 +203,9 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, sizes: tuple[int | None, int | None]
     ) -> Observations:
         if isinstance(X, Observations):
-            weights = _weights_of(X, y, sample_weight)
+            weights = weights_of(X, y, sample_weight)
             self._pairs(X, reset=True)
-            _check_shape(X.shape, sizes)
+            check_shape(X.shape, sizes)
             if weights is X.weights:
                 return X
             return Observations(X.rows, X.cols, X.values, X.shape, weights=weights)
@@ -213,8 +216,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             msg = "Found array with 0 sample(s) (shape=(0, 2)) while a minimum of 1 is required."
             raise EmptyDataError(msg)
         for index, axis in ((rows, "row"), (cols, "column")):
-            _check_not_negative(index, axis)
-        values = _column(y)
+            check_not_negative(index, axis)
+        values = column(y)
         n, l = (
             int(index.max()) + 1 if size is None else size
             for index, size in zip((rows, cols), sizes, strict=True)
@@ -235,36 +238,12 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 self.n_features_in_ = 2
                 self.__dict__.pop("feature_names_in_", None)
             return X.rows, X.cols
-        array = self._two_columns(X)
+        array = two_columns(X, type(self).__name__)
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)  # names of the columns
         except (TypeError, ValueError) as error:
             raise DataError(str(error)) from None
-        return _as_indices(array[:, 0], "row", own), _as_indices(array[:, 1], "column", own)
-
-    def _two_columns(self, X: Any) -> NDArray[Any]:
-        wanted = "X must have shape (m, 2), one (row, column) pair per entry"
-        if sp.issparse(X):
-            msg = (
-                f"{wanted}; got a sparse matrix of shape {X.shape}, and sparse input is not "
-                "supported as X. If it holds the entries, use Observations.from_matrix."
-            )
-            raise ShapeError(msg)
-        try:
-            array = np.asarray(X)
-        except ValueError:
-            msg = f"{wanted}; got nested sequences of different lengths."
-            raise ShapeError(msg) from None
-        if array.ndim != 2:
-            msg = f"{wanted}; got shape {array.shape}. Reshape your data."
-            raise ShapeError(msg)
-        if array.shape[1] != 2:
-            msg = (
-                f"{wanted}; got shape {array.shape}: X has {array.shape[1]} features, but "
-                f"{type(self).__name__} is expecting 2 features as input."
-            )
-            raise ShapeError(msg)
-        return array
+        return as_indices(array[:, 0], "row", own), as_indices(array[:, 1], "column", own)
 
     def _sampled(self, observations: Observations, center: Any) -> Sampled:
         """The observations in the form that the solvers take; entries of no weight are dropped."""
@@ -310,129 +289,3 @@ def check_rank(rank: Any, name: str = "rank") -> int:
 def resolve_kernel(kernel: Any, size: int, name: str) -> Kernel:
     """Return a kernel object; None is the identity: nothing is known about this axis."""
     return identity(size) if kernel is None else as_kernel(kernel, name)
-
-
-def _check_shape(shape: tuple[int, int], sizes: tuple[int | None, int | None]) -> None:
-    for got, size, axis in zip(shape, sizes, ("rows", "columns"), strict=True):
-        if size is not None and got != size:
-            msg = (
-                f"The observations have {got} {axis}, but what is known about the {axis} "
-                f"describes {size}. Give one kernel item per {axis[:-1]}, cold ones included."
-            )
-            raise ShapeError(msg)
-
-
-def _weights_of(observations: Observations, y: Any, sample_weight: Any) -> Any:
-    """Weights that count, given observations; their own values and weights have no rival."""
-    if y is not None:
-        msg = "y must be left out when X is an Observations: it has the values."
-        raise ParameterError(msg)
-    if sample_weight is None:
-        return observations.weights
-    if observations.weights is not None:
-        msg = "Both the Observations and sample_weight have weights; give only one."
-        raise ParameterError(msg)
-    return sample_weight
-
-
-def _targets(y: Any) -> Floats | None:
-    """Several targets as an array of shape (m, t); None if there is one."""
-    try:
-        given = np.asarray(y)
-    except ValueError:  # nested sequences of different lengths: refused where one target is read
-        return None
-    if given.ndim != 2 or given.shape[1] < 2:
-        return None
-    try:
-        array = np.ascontiguousarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(str(error)) from None
-    if not np.isfinite(array).all():
-        k, j = np.argwhere(~np.isfinite(array))[0]
-        msg = (
-            f"values must be finite, got {array[k, j]} at position {k} of target {j}; targets that "
-            "are observed at different entries are fitted one by one."
-        )
-        raise NonFiniteError(msg)
-    return array
-
-
-def _column(y: Any) -> NDArray[Any]:
-    """One value per entry; a column vector is taken with scikit-learn's warning."""
-    try:
-        return np.asarray(column_or_1d(y, warn=True))
-    except (TypeError, ValueError) as error:
-        raise ShapeError(str(error)) from None
-
-
-def _as_indices(column: NDArray[Any], axis: str, own: bool = True) -> Index:
-    """Whole numbers as indices; anything else is an error that names the first offender."""
-    if column.dtype.kind == "i" and not own:
-        return column
-    numbers = column
-    if column.dtype.kind == "O":
-        numbers = _objects_as_numbers(column)
-    if numbers.dtype.kind not in "iuf":
-        shown = f" such as {column[0]!r}" if len(column) else ""
-        msg = (
-            f"{axis} indices in X must be integers, got {column.dtype} values{shown}. Labels are "
-            "turned into indices by Observations.from_long or scikit-learn's OrdinalEncoder."
-        )
-        raise IndexRangeError(msg)
-    if numbers.dtype.kind == "f":
-        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
-        if not whole.all():
-            at = int(np.flatnonzero(~whole)[0])
-            shown = "NaN" if np.isnan(numbers[at]) else f"{numbers[at]}"
-            msg = (
-                f"{axis} indices in X must be integers, got {shown} at position {at}: no NaN, inf "
-                "or fractions."
-            )
-            raise IndexRangeError(msg)
-    if numbers.dtype.kind != "i" and (numbers > MAX_INDEX).any():
-        at = int(np.flatnonzero(numbers > MAX_INDEX)[0])
-        msg = (
-            f"{axis} indices in X must be integers up to 2^53, got {numbers[at]} at position {at}."
-        )
-        raise IndexRangeError(msg)
-    index = np.array(numbers, dtype=np.intp, order="C")
-    index.flags.writeable = False  # ours: Observations need not copy it again
-    return index
-
-
-def _objects_as_numbers(column: NDArray[Any]) -> NDArray[Any]:
-    """Floats where all the objects are numbers, else the objects as they are."""
-    if not all(isinstance(item, Real) and not isinstance(item, bool) for item in column):
-        return column
-    return column.astype(float)
-
-
-def _check_not_negative(index: Index, axis: str) -> None:
-    if index.min() < 0:
-        at = int(np.argmax(index < 0))
-        msg = (
-            f"Negative values in data: {axis} index {index[at]} at position {at}; {axis}s are "
-            "counted from 0."
-        )
-        raise IndexRangeError(msg)
-
-
-def _check_range(index: Index, size: int, axis: str) -> None:
-    bad = np.flatnonzero((index < 0) | (index >= size))
-    if len(bad):
-        msg = (
-            f"{axis} index {index[bad[0]]} at position {bad[0]} is outside the fitted matrix, "
-            f"which has {size} {axis}s (0 to {size - 1}). Where nothing is known about the "
-            f"{axis}s, their number is taken from what fit is given: an Observations of the whole "
-            f"shape, or a kernel, covers more. For {axis}s that are not in the table use "
-            "extrapolate()."
-        )
-        raise IndexRangeError(msg)
-
-
-def _positions(items: Any, size: int, axis: str) -> Index | None:
-    if items is None:
-        return None
-    index = _as_indices(np.atleast_1d(np.asarray(items)), axis)
-    _check_range(index, size, axis)
-    return index

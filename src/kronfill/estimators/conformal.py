@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
-from kronfill.estimators.base import MatrixRegressor, _check_range
+from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.inputs import check_range
 from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.linalg.criteria import leave_one_out
 from kronfill.linalg.posterior import DualPosterior
@@ -262,8 +263,8 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _refuse_cold(self, X: Any) -> None:
         model = self.estimator_
         rows, cols = model._pairs(X, reset=False)
-        _check_range(rows, model.shape_[0], "row")
-        _check_range(cols, model.shape_[1], "column")
+        check_range(rows, model.shape_[0], "row")
+        check_range(cols, model.shape_[1], "column")
         bad = np.flatnonzero(_cold(model.observations_, rows, cols))
         if len(bad):
             row, col = int(rows[bad[0]]), int(cols[bad[0]])

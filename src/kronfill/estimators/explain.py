@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from kronfill.data import Observations
 from kronfill.data._tables import import_pandas
 from kronfill.errors import LabelError
-from kronfill.estimators.base import _check_range, check_rank
+from kronfill.estimators.base import check_rank
+from kronfill.estimators.inputs import check_range
 from kronfill.estimators.posterior import GaussianProcessReading
 
 __all__ = ["Explained", "Explanation"]
@@ -164,8 +165,8 @@ class Explained(GaussianProcessReading):
         obs = self.observations_
         i = _position(obs, row, "row")
         j = _position(obs, col, "column")
-        _check_range(np.array([i]), self.shape_[0], "row")
-        _check_range(np.array([j]), self.shape_[1], "column")
+        check_range(np.array([i]), self.shape_[0], "row")
+        check_range(np.array([j]), self.shape_[1], "column")
         return i, j
 
 

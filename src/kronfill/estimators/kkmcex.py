@@ -131,7 +131,6 @@ class KKMCEX(KernelRegressor, Suggesting):
     array([[2.52, 1.89]])
     """
 
-    _several = True
     solution_: Any
 
     def __init__(

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill.errors import DataError, ParameterError
-from kronfill.estimators.base import MatrixRegressor, _check_range, _positions, check_rank
+from kronfill.estimators.base import MatrixRegressor, check_rank
+from kronfill.estimators.inputs import check_range, positions
 from kronfill.estimators.model import Bilinear
 from kronfill.estimators.priors import AxisPrior
 from kronfill.linalg.auto import solve_in_factors
@@ -29,9 +30,9 @@ from kronfill.linalg.posterior import (
     DualPosterior,
     IterativePosterior,
     Posterior,
-    Targets,
 )
 from kronfill.linalg.ridge import RidgeProblem, Sampled
+from kronfill.linalg.targets import Targets
 
 __all__ = ["GaussianProcessReading"]
 
@@ -190,8 +191,8 @@ class GaussianProcessReading(MatrixRegressor):
         """
         check_is_fitted(self)
         rows, cols = self._pairs(X, reset=False)
-        _check_range(rows, self.shape_[0], "row")
-        _check_range(cols, self.shape_[1], "column")
+        check_range(rows, self.shape_[0], "row")
+        check_range(cols, self.shape_[1], "column")
         return self._std(self._reading.targets(rows, cols))
 
     def extrapolate_std(self, rows: Any = None, cols: Any = None) -> Floats:
@@ -308,7 +309,7 @@ class GaussianProcessReading(MatrixRegressor):
 
 def _all_or(items: Any, size: int, axis: str) -> Index:
     """The positions given, all by default."""
-    index = _positions(items, size, axis)
+    index = positions(items, size, axis)
     return np.arange(size) if index is None else index
 
 

@@ -13,9 +13,9 @@ from kronfill.estimators.model import Combined
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.halfstep import GivenFactor
 from kronfill.linalg.lowrank import LowRankFactor
-from kronfill.linalg.posterior import Side
 from kronfill.linalg.primal import FACTOR_RTOL
 from kronfill.linalg.ridge import KernelLike
+from kronfill.linalg.targets import Side
 
 __all__ = ["AxisPrior", "CutPrior", "KernelPrior"]
 

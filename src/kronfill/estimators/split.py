@@ -21,8 +21,8 @@ from kronfill.estimators.model import Basis, Bilinear, Table
 from kronfill.kernels.algebra import Parts
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.effects import AdditiveEffects
-from kronfill.linalg.operator import SparseTables
 from kronfill.linalg.ridge import Sampled, SplitLike
+from kronfill.linalg.tables import SparseTables
 
 __all__ = ["SplitModel", "Stacked"]
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from kronfill.data import Observations
 from kronfill.data._tables import import_pandas
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
-from kronfill.estimators.base import _check_range, check_rank
+from kronfill.estimators.base import check_rank
 from kronfill.estimators.explain import Explained
+from kronfill.estimators.inputs import check_range
 from kronfill.estimators.posterior import Reading
 from kronfill.linalg.design import greedy_variance, unlocked
 from kronfill.linalg.effects import EffectsDesign
@@ -176,8 +177,8 @@ class Suggesting(Explained):
         if candidates is None:
             return _unobserved(obs)
         rows, cols = self._pairs(candidates, reset=False)
-        _check_range(rows, self.shape_[0], "row")
-        _check_range(cols, self.shape_[1], "column")
+        check_range(rows, self.shape_[0], "row")
+        check_range(cols, self.shape_[1], "column")
         key = rows * l + cols
         known = np.flatnonzero(np.isin(key, obs.rows * l + obs.cols))
         if len(known):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from kronfill.errors import IndexRangeError, KernelError, NonFiniteError, ShapeError
+from kronfill.kernels._immutable import Immutable
 from kronfill.kernels._indexing import (
     FloatArray,
     IntArray,
     as_positions,
-    frozen,
     positions_from_key,
 )
 from kronfill.linalg.lowrank import LowRankFactor, check_limits, pivoted_cholesky
@@ -30,7 +30,7 @@ _LARGE = 2**24
 _CHUNK = 2**22
 
 
-class Kernel(ABC):
+class Kernel(Immutable, ABC):
     """Similarity between `n` known items, and between them and new ones.
 
     A kernel is immutable: its arrays are read-only, its attributes cannot be set, and copying or
@@ -380,40 +380,6 @@ class Kernel(ABC):
         if left * right > _LARGE:
             advice = "Ask for smaller blocks, or for a low-rank factor (kernel.factor())."
             require_memory(8 * left * right, f"a {left} x {right} block of the kernel", advice)
-
-    # Immutable: attributes are written once, while the object is built.
-
-    def _set(self, **attributes: Any) -> None:
-        for value in attributes.values():
-            if isinstance(value, np.ndarray) or sparse.issparse(value):
-                frozen(value)
-        self.__dict__.update(attributes)
-
-    def _with(self, **changes: Any) -> Self:
-        """Return the same kind of kernel with some attributes replaced."""
-        other = object.__new__(type(self))
-        other._set(**{**self.__dict__, **changes})
-        return other
-
-    def __setattr__(self, name: str, value: object) -> None:
-        msg = f"a kernel cannot be changed (setting {name!r}); build a new one instead"
-        raise AttributeError(msg)
-
-    def __delattr__(self, name: str) -> None:
-        msg = f"a kernel cannot be changed (deleting {name!r}); build a new one instead"
-        raise AttributeError(msg)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._set(**state)
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-    def __sklearn_clone__(self) -> Self:
-        return self
 
 
 def _as_finite(V: npt.ArrayLike) -> FloatArray:

@@ -65,7 +65,7 @@ class Auto(Iterative):
         table = {"Cholesky": costs.cholesky(size), "DualPCG": costs.dual_pcg(size, (None, None))}
         if problem.sampled.is_complete and size.m > 1:
             table["GridEigen"] = costs.grid_eigen(size)
-        splits = _thin(problem, min(cost.seconds for cost in _fitting(table).values()))
+        splits = _thin(problem, min(cost.seconds for cost in (_fitting(table) or table).values()))
         ranks = "full ranks"
         if splits is not None:
             a, b = (split.factor.phi.shape[1] for split in splits)
@@ -130,22 +130,21 @@ def _in_factors(size: Size, ranks: tuple[int, int]) -> dict[str, Cost]:
 
 
 def _fitting(table: dict[str, Cost]) -> dict[str, Cost]:
-    """The solvers whose arrays fit; all of them if none does."""
+    """The solvers whose arrays fit."""
     free = available_memory() or 1 << 62
-    fitting = {name: cost for name, cost in table.items() if cost.bytes < free}
-    return fitting or table
+    return {name: cost for name, cost in table.items() if cost.bytes < free}
 
 
 def _least(table: dict[str, Cost]) -> tuple[str, str]:
     """The cheapest solver that fits, and a sentence about all of them."""
-    free = available_memory() or 1 << 62
-    fitting = {name: cost for name, cost in table.items() if cost.bytes < free}
+    fitting = _fitting(table)
     told = ", ".join(
         f"{name} {cost.seconds:.2g} s{'' if name in fitting else ' (too large)'}"
         for name, cost in table.items()
     )
     if not fitting:
         least = min(table, key=lambda name: table[name].bytes)
+        free = available_memory() or 0
         msg = (
             f"The smallest solver for this problem, {least}, needs "
             f"{table[least].bytes / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are available. Use "

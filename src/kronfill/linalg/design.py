@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.linalg.free_effects import FreeEffects
-from kronfill.linalg.posterior import Posterior, Targets
+from kronfill.linalg.posterior import Posterior
+from kronfill.linalg.targets import Targets
 
 __all__ = ["Choice", "greedy_variance", "unlocked"]
 

@@ -19,8 +19,8 @@ from scipy.sparse.linalg import LinearOperator
 from kronfill.errors import MemoryLimitError
 from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.memory import require_memory
-from kronfill.linalg.operator import SparseTables
 from kronfill.linalg.ridge import KernelLike, Mask
+from kronfill.linalg.tables import SparseTables
 
 __all__ = ["DualOperator", "Side"]
 

@@ -20,10 +20,7 @@ from kronfill.linalg import passes
 from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.threads import one_blas_thread
 
-__all__ = [
-    "SampledKronecker", "SparseTables", "matmul", "pair_products", "row_grams",
-    "transposed_matmul", "uses_grams",
-]  # fmt: skip
+__all__ = ["SampledKronecker", "pair_products", "row_grams", "uses_grams"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -33,7 +30,6 @@ FEWEST_SEGMENTS = 8
 SEGMENT_BYTES = 1 << 21
 GRAM_RANK = 32
 GRAM_FLOATS = 1 << 26
-DENSE_STEP = 256
 
 
 def row_grams(q: Floats, indptr: NDArray[np.int64], inner: NDArray[Any], weights: Floats) -> Floats:
@@ -160,76 +156,6 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
         d = d.astype(self.dtype, copy=False)
         passes.scatter(self._p, self._q, d, self._indptr, self._inner, self._bounds, parts)
         return np.asarray(parts.sum(axis=0))
-
-
-class SparseTables:
-    """Products of tables with rows and columns at the observed entries, and their adjoints.
-
-    The values of the observed entries are kept in the order of the rows.
-    """
-
-    def __init__(self, by_rows: Grouped, by_cols: Grouped) -> None:
-        self.m = len(by_rows.order)
-        place = np.empty_like(by_rows.order)
-        place[by_rows.order] = np.arange(self.m, dtype=place.dtype)
-        self._groups = (by_rows, by_cols)
-        self._places = (np.arange(self.m, dtype=place.dtype), place[by_cols.order])
-        self._bounds = tuple(_even(group.indptr) for group in self._groups)
-
-    def products(self, left: Floats, right: Floats) -> Floats:
-        """left[r_k] . right[c_k] for each observation."""
-        out = np.empty(self.m, left.dtype)
-        rows = self._groups[0]
-        passes.row_products(left, right, rows.indptr, rows.inner, self._bounds[0], out)
-        return out
-
-    def products_sums(
-        self, left: Floats, right: Floats, width: int, weights: Floats
-    ) -> tuple[Floats, Floats]:
-        """v_k = w_k left[r_k] . right[c_k], and sum_k v_k right[c_k, :width] of each row."""
-        rows = self._groups[0]
-        out = np.empty(self.m, left.dtype)
-        sums = np.zeros((len(rows.indptr) - 1, width), left.dtype)
-        passes.row_products_sums(
-            left, right, weights, rows.indptr, rows.inner, self._bounds[0], out, sums
-        )
-        return out, sums
-
-    def sums(self, q: Floats, d: Floats, axis: int) -> Floats:
-        """sum_k d_k q[other item of k] for each row (axis 0) or column (axis 1)."""
-        group = self._groups[axis]
-        out = np.zeros((len(group.indptr) - 1, q.shape[1]), q.dtype)
-        d = d.astype(q.dtype, copy=False)
-        passes.row_sums(
-            q, d, self._places[axis], group.indptr, group.inner, self._bounds[axis], out
-        )
-        return out
-
-
-def matmul(a: Floats, b: Floats) -> Floats:
-    """A b for a tall A, in blocks of rows: the same bits for any number of threads."""
-    if a.shape[1] == 0 or b.shape[1] == 0:
-        return np.zeros((len(a), b.shape[1]), a.dtype)
-    out = np.empty((len(a), b.shape[1]), a.dtype)
-    passes.matmul(a, np.ascontiguousarray(b), DENSE_STEP, out)
-    return out
-
-
-def transposed_matmul(a: Floats, b: Floats) -> Floats:
-    """A^T B for tall A and B, likewise."""
-    if a.shape[1] == 0 or b.shape[1] == 0:
-        return np.zeros((a.shape[1], b.shape[1]), a.dtype)
-    step = max(DENSE_STEP, -(-len(a) // SEGMENTS))
-    parts = np.empty((-(-len(a) // step), a.shape[1], b.shape[1]), a.dtype)
-    passes.transposed_matmul(a, b, step, parts)
-    return np.asarray(parts.sum(axis=0))
-
-
-def _even(indptr: NDArray[np.int64], count: int = 4 * SEGMENTS) -> Index:
-    """Cut items into segments of about equal numbers of observations."""
-    work = indptr[1:] + np.arange(1, len(indptr))
-    cuts = np.searchsorted(work, work[-1] * np.arange(1, count) / count)
-    return np.unique(np.concatenate([[0], cuts, [len(indptr) - 1]]))
 
 
 def pair_products(left: Floats, right: Floats, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:

@@ -12,8 +12,8 @@ import numba
 import numpy as np
 
 __all__ = [
-    "FAST", "gram_normal", "matmul", "normal", "pair_products", "row_grams", "row_products",
-    "row_products_sums", "row_sums", "sample", "scatter", "transposed_matmul",
+    "FAST", "block_size", "chunk_size", "gram_normal", "normal", "pair_products", "product_row",
+    "reach", "row_grams", "sample", "scatter", "scatter_row",
 ]  # fmt: skip
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and infinity honest
@@ -38,19 +38,19 @@ def _add_outer(p, g, work, total):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _chunk(b, items):  # type: ignore[no-untyped-def]
+def chunk_size(b, items):  # type: ignore[no-untyped-def]
     """Outer items worked on together: their vectors fit in the cache."""
     return max(1, min(items, max(32, min(1024, CHUNK_FLOATS // max(1, b)))))
 
 
 @numba.njit(cache=True)
-def _block(b):  # type: ignore[no-untyped-def]
+def block_size(b):  # type: ignore[no-untyped-def]
     """Inner items worked on together: their vectors stay in the cache for a chunk of outer ones."""
     return max(64, BLOCK_FLOATS // max(1, b))
 
 
 @numba.njit(cache=True)
-def _reach(inner, begin, stop, limit):  # type: ignore[no-untyped-def]
+def reach(inner, begin, stop, limit):  # type: ignore[no-untyped-def]
     """End of the observations from ``begin`` on whose inner item is below ``limit``."""
     end = begin
     while end < stop and inner[end] < limit:
@@ -103,12 +103,12 @@ def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped
 def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # type: ignore[no-untyped-def]
     b = q.shape[1]
     targets = len(x)
-    chunk = _chunk(b * targets, last - first)
+    chunk = chunk_size(b * targets, last - first)
     t = np.empty((targets, chunk, b), q.dtype)
     g = np.empty((targets, chunk, b), q.dtype)
     cursor = np.empty(chunk, np.int64)
     work = np.empty(total.shape[1:], q.dtype)
-    block = _block(b)
+    block = block_size(b)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         for s in range(targets):
@@ -120,7 +120,7 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
         # One block of q at a time: it stays in the cache while all items of the chunk use it.
         for low in range(0, len(q), block):
             for i in range(n):
-                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
+                end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
                 for s in range(targets):
                     _normal_row(t[s, i], g[s, i], q, inner, weights, cursor[i], end)
                 cursor[i] = end
@@ -132,7 +132,7 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
 def _gram_segment(p, x, grams, first, last, total):  # type: ignore[no-untyped-def]
     """The same from the matrices sum_k w_k q_k^T q_k of each item."""
     b = x.shape[2]
-    chunk = _chunk(b, last - first)
+    chunk = chunk_size(b, last - first)
     t = np.empty((chunk, b), grams.dtype)
     g = np.empty((chunk, b), grams.dtype)
     work = np.empty(total.shape[1:], grams.dtype)
@@ -183,7 +183,7 @@ def row_grams(q, indptr, inner, weights, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, fastmath=FAST)
-def _product_row(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
+def product_row(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
     """out[k] = t . q_k for the observations start, ..., end - 1, four at a time."""
     k = start
     while k + 4 <= end:
@@ -217,23 +217,23 @@ def _product_row(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True)
 def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
     b = q.shape[1]
-    chunk = _chunk(b, last - first)
+    chunk = chunk_size(b, last - first)
     t = np.empty((chunk, b), q.dtype)
     cursor = np.empty(chunk, np.int64)
-    block = _block(b)
+    block = block_size(b)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         np.dot(p[start : start + n], x, t[:n])
         cursor[:n] = indptr[start : start + n]
         for low in range(0, len(q), block):
             for i in range(n):
-                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
-                _product_row(t[i], q, inner, cursor[i], end, out)
+                end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
+                product_row(t[i], q, inner, cursor[i], end, out)
                 cursor[i] = end
 
 
 @numba.njit(cache=True, fastmath=FAST)
-def _scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
+def scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
     """g += sum of d_k q_k, four at a time."""
     k = start
     while k + 4 <= end:
@@ -254,11 +254,11 @@ def _scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True)
 def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignore[no-untyped-def]
     b = q.shape[1]
-    chunk = _chunk(b, last - first)
+    chunk = chunk_size(b, last - first)
     g = np.empty((chunk, b), q.dtype)
     work = np.empty(total.shape, q.dtype)
     cursor = np.empty(chunk, np.int64)
-    block = _block(b)
+    block = block_size(b)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         for i in range(n):
@@ -266,8 +266,8 @@ def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignor
         cursor[:n] = indptr[start : start + n]
         for low in range(0, len(q), block):
             for i in range(n):
-                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
-                _scatter_row(g[i], q, d, inner, cursor[i], end)
+                end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
+                scatter_row(g[i], q, d, inner, cursor[i], end)
                 cursor[i] = end
         _add_outer(p[start : start + n], g[:n], work, total)
 
@@ -291,150 +291,6 @@ def scatter(p, q, d, indptr, inner, bounds, parts):  # type: ignore[no-untyped-d
     """parts[s] += sum over the observations of segment s of d_k p^T q."""
     for s in numba.prange(len(bounds) - 1):
         _scatter_segment(p, q, d, indptr, inner, bounds[s], bounds[s + 1], parts[s])
-
-
-@numba.njit(cache=True, fastmath=FAST)
-def _sum_row(g, q, d, place, inner, start, end):  # type: ignore[no-untyped-def]
-    """g += sum of d_k q_k over the observations start, ..., end - 1, four at a time."""
-    k = start
-    while k + 4 <= end:
-        q0 = q[inner[k]]
-        q1 = q[inner[k + 1]]
-        q2 = q[inner[k + 2]]
-        q3 = q[inner[k + 3]]
-        d0 = d[place[k]]
-        d1 = d[place[k + 1]]
-        d2 = d[place[k + 2]]
-        d3 = d[place[k + 3]]
-        for j in range(len(g)):
-            g[j] += d0 * q0[j] + d1 * q1[j] + d2 * q2[j] + d3 * q3[j]
-        k += 4
-    while k < end:
-        q0 = q[inner[k]]
-        d0 = d[place[k]]
-        for j in range(len(g)):
-            g[j] += d0 * q0[j]
-        k += 1
-
-
-@numba.njit(cache=True)
-def _product_segment(left, right, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    block = _block(right.shape[1])
-    chunk = _chunk(left.shape[1], last - first)
-    cursor = np.empty(chunk, np.int64)
-    for start in range(first, last, chunk):
-        n = min(chunk, last - start)
-        cursor[:n] = indptr[start : start + n]
-        for low in range(0, len(right), block):
-            for i in range(n):
-                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
-                _product_row(left[start + i], right, inner, cursor[i], end, out)
-                cursor[i] = end
-
-
-@numba.njit(cache=True)
-def _sum_segment(q, d, place, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    block = _block(q.shape[1])
-    chunk = _chunk(q.shape[1], last - first)
-    cursor = np.empty(chunk, np.int64)
-    for start in range(first, last, chunk):
-        n = min(chunk, last - start)
-        cursor[:n] = indptr[start : start + n]
-        for low in range(0, len(q), block):
-            for i in range(n):
-                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
-                _sum_row(out[start + i], q, d, place, inner, cursor[i], end)
-                cursor[i] = end
-
-
-@numba.njit(cache=True, fastmath=FAST)
-def _product_sum_row(t, g, q, weights, inner, start, end, out):  # type: ignore[no-untyped-def]
-    """out[k] = w_k t . q_k, and g += sum of these times the leading part of q_k, two at a time."""
-    weighted = len(weights) > 0
-    k = start
-    while k + 2 <= end:
-        q0 = q[inner[k]]
-        q1 = q[inner[k + 1]]
-        v0 = q.dtype.type(0)
-        v1 = q.dtype.type(0)
-        for j in range(len(t)):
-            v0 += t[j] * q0[j]
-            v1 += t[j] * q1[j]
-        if weighted:
-            v0 *= weights[k]
-            v1 *= weights[k + 1]
-        out[k] = v0
-        out[k + 1] = v1
-        for j in range(len(g)):
-            g[j] += v0 * q0[j] + v1 * q1[j]
-        k += 2
-    if k < end:
-        q0 = q[inner[k]]
-        v0 = q.dtype.type(0)
-        for j in range(len(t)):
-            v0 += t[j] * q0[j]
-        if weighted:
-            v0 *= weights[k]
-        out[k] = v0
-        for j in range(len(g)):
-            g[j] += v0 * q0[j]
-
-
-@numba.njit(cache=True)
-def _product_sum_segment(left, right, weights, indptr, inner, first, last, out, sums):  # type: ignore[no-untyped-def]
-    block = _block(right.shape[1])
-    chunk = _chunk(left.shape[1], last - first)
-    cursor = np.empty(chunk, np.int64)
-    for start in range(first, last, chunk):
-        n = min(chunk, last - start)
-        cursor[:n] = indptr[start : start + n]
-        for low in range(0, len(right), block):
-            for i in range(n):
-                end = _reach(inner, cursor[i], indptr[start + i + 1], low + block)
-                _product_sum_row(
-                    left[start + i], sums[start + i], right, weights, inner, cursor[i], end, out
-                )
-                cursor[i] = end
-
-
-@numba.njit(parallel=True, cache=True)
-def row_products_sums(left, right, weights, indptr, inner, bounds, out, sums):  # type: ignore[no-untyped-def]
-    """:func:`row_products`, weighted, with the sums over items of v_k right[c_k] in the same pass.
-
-    ``sums`` may be narrower than ``right``: then the leading columns are summed.
-    """
-    for s in numba.prange(len(bounds) - 1):
-        _product_sum_segment(
-            left, right, weights, indptr, inner, bounds[s], bounds[s + 1], out, sums
-        )
-
-
-@numba.njit(parallel=True, cache=True)
-def matmul(a, b, step, out):  # type: ignore[no-untyped-def]
-    """out = a b, by blocks of rows."""
-    for s in numba.prange((len(a) + step - 1) // step):
-        np.dot(a[s * step : (s + 1) * step], b, out[s * step : (s + 1) * step])
-
-
-@numba.njit(parallel=True, cache=True)
-def transposed_matmul(a, b, step, parts):  # type: ignore[no-untyped-def]
-    """parts[s] = a^T b of the rows of block s."""
-    for s in numba.prange(len(parts)):
-        np.dot(a[s * step : (s + 1) * step].T, b[s * step : (s + 1) * step], parts[s])
-
-
-@numba.njit(parallel=True, cache=True)
-def row_products(left, right, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
-    """out[k] = left[r_k] . right[c_k] for observations grouped by r."""
-    for s in numba.prange(len(bounds) - 1):
-        _product_segment(left, right, indptr, inner, bounds[s], bounds[s + 1], out)
-
-
-@numba.njit(parallel=True, cache=True)
-def row_sums(q, d, place, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
-    """out[i] += sum over the observations of item i of d[place_k] q[inner_k]."""
-    for s in numba.prange(len(bounds) - 1):
-        _sum_segment(q, d, place, indptr, inner, bounds[s], bounds[s + 1], out)
 
 
 @numba.njit(parallel=True, cache=True, fastmath=FAST)

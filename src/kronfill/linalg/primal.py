@@ -26,7 +26,7 @@ from kronfill.linalg.ridge import (
 )
 from kronfill.linalg.solution import Solution, Status
 
-__all__ = ["PrimalDirect", "normal_equations", "solve_primal"]
+__all__ = ["PrimalDirect", "effects_blocks", "normal_equations", "solve_primal"]
 
 Floats = NDArray[np.float64]
 FACTOR_RTOL = 1e-13
@@ -91,7 +91,7 @@ def normal_equations(row_phi: Floats, col_phi: Floats, sampled: Sampled) -> tupl
     """Psi^T M Psi (a b x a b) and Psi^T M y, with X flattened row by row; M frees the effects."""
     gram, moment = _plain_normal_equations(row_phi, col_phi, sampled)
     if sampled.effects is not None:
-        cross, effects_gram, effects_moment = _effects_blocks(
+        cross, effects_gram, effects_moment = effects_blocks(
             row_phi, col_phi, sampled, sampled.effects
         )
         lam, vec = scipy.linalg.eigh(effects_gram, overwrite_a=True, check_finite=False)
@@ -128,7 +128,7 @@ def _plain_normal_equations(
     return gram.reshape(a * b, a * b), moment.ravel()
 
 
-def _effects_blocks(
+def effects_blocks(
     row_phi: Floats, col_phi: Floats, sampled: Sampled, effects: EffectsDesign
 ) -> tuple[Floats, Floats, Floats]:
     """Psi^T W Z, Z^T W Z and Z^T W y of the effects, as dense arrays."""

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from kronfill.linalg.dense import entry_kernel
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.memory import require_memory
-from kronfill.linalg.primal import normal_equations
+from kronfill.linalg.primal import effects_blocks, normal_equations
 from kronfill.linalg.ridge import RidgeProblem, Sampled
 
 __all__ = ["DualForm", "PrimalForm", "Reduced", "Tridiagonal", "effects_basis"]
@@ -322,9 +322,10 @@ class PrimalForm(Reduced):
         removed = np.zeros((0, unknowns))
         if s.effects is not None:
             rest = s.effects.remove(s.values)
-            inverse, rank = _effects_inverse(s.effects, s)
+            cross, effects_gram, _ = effects_blocks(row_phi, col_phi, s, s.effects)
+            inverse, rank = _inverse(effects_gram)
             free, freedom = _not_determined(s.effects, inverse, s), s.m - rank
-            removed = inverse @ _effects_moments(row_phi, col_phi, s) @ form.turn
+            removed = inverse @ cross.T @ form.turn
         return cls(
             s.root_weights, freedom, free, form, (row_phi, col_phi), s,
             form.turn.T @ moment, s.root_weights * rest, removed,
@@ -349,10 +350,8 @@ class PrimalForm(Reduced):
         """See :class:`Reduced`."""
         shifted = self.form.shifted(mus)
         coef = shifted.solve(self.moments)
-        diagonal, applied = (
-            np.empty((len(mus), self.sampled.m)),
-            np.empty((len(mus), self.sampled.m)),
-        )
+        diagonal = np.empty((len(mus), self.sampled.m))
+        applied = np.empty_like(diagonal)
         for part, u in self._rows():
             diagonal[:, part] = (self.free[part, None] - shifted.quadratic(u)).T / mus[:, None]
             applied[:, part] = (self.rest[part, None] - u @ coef).T / mus[:, None]
@@ -366,11 +365,8 @@ class PrimalForm(Reduced):
         return (self.rest @ self.rest - explained) / mus, shifted.logdet + outside * np.log(mus)
 
 
-def _effects_inverse(effects: EffectsDesign, s: Sampled) -> tuple[Floats, int]:
-    """(Z^T W Z)^+ and its rank."""
-    design = effects.matrix()
-    weights = np.ones(s.m) if s.weights is None else s.weights
-    gram = (design.multiply(weights[:, None]).T @ design).toarray()
+def _inverse(gram: Floats) -> tuple[Floats, int]:
+    """gram^+ and its rank."""
     lam, vec = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
     keep = lam > len(lam) * np.finfo(float).eps * lam[-1] * 10
     half = vec[:, keep] / np.sqrt(lam[keep])
@@ -388,19 +384,3 @@ def _not_determined(effects: EffectsDesign, inverse: Floats, s: Sampled) -> Floa
         z = design[part]
         leverage[part] = np.asarray((z.multiply(z @ inverse)).sum(axis=1)).ravel()
     return np.asarray(np.maximum(1.0 - weights * leverage, 0.0))
-
-
-def _effects_moments(row_phi: Floats, col_phi: Floats, s: Sampled) -> Floats:
-    """Z^T W Psi, one line per column of the effects' design."""
-    if s.effects is None:
-        return np.zeros((0, row_phi.shape[1] * col_phi.shape[1]))
-    weights = np.ones(s.m) if s.weights is None else s.weights
-    table = s.sparse(weights)
-    by_row, by_col = table @ col_phi, table.T @ row_phi
-    unknowns = row_phi.shape[1] * col_phi.shape[1]
-    parts = [(row_phi.T @ by_row).reshape(1, unknowns)]
-    if s.effects.kind in ("rows", "both"):
-        parts.append((row_phi[:, :, None] * by_row[:, None, :]).reshape(-1, unknowns))
-    if s.effects.kind in ("cols", "both"):
-        parts.append((by_col[:, :, None] * col_phi[:, None, :]).reshape(-1, unknowns))
-    return np.vstack(parts)

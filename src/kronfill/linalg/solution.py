@@ -60,7 +60,8 @@ class Solution:
         Iterations or sweeps; 0 for a direct solve.
     residual : float
         Relative residual of the dual system, ``||(Kbar + mu I) d - y|| / ||y||``, measured and
-        not estimated; for alternating methods the last relative decrease of the objective.
+        not estimated (for a Cholesky solve at up to 256 of the entries); for alternating methods
+        the last relative decrease of the objective.
     history : tuple of float
         Residual (or objective) after each iteration; empty for a direct solve.
     rank : int or None

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from kronfill.linalg.grouping import totals
 from kronfill.linalg.lowrank import LowRankFactor
-from kronfill.linalg.operator import SparseTables, matmul, transposed_matmul
+from kronfill.linalg.products import matmul, transposed_matmul
 from kronfill.linalg.ridge import CoreResult, FactorLike, KernelLike, Sampled
 from kronfill.linalg.solution import Solution, Status
 from kronfill.linalg.system import NormalMap, System, grouped_design, grouped_targets, inner
+from kronfill.linalg.tables import SparseTables
 
 __all__ = ["SpikedSystem", "Split"]
 

@@ -1,0 +1,185 @@
+"""What users hand to estimators, checked: index pairs, values, positions."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d
+
+from kronfill.data import Observations
+from kronfill.errors import (
+    DataError,
+    IndexRangeError,
+    NonFiniteError,
+    ParameterError,
+    ShapeError,
+)
+
+__all__ = [
+    "as_indices", "check_not_negative", "check_range", "check_shape", "column", "positions",
+    "several_targets", "two_columns", "weights_of",
+]  # fmt: skip
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+MAX_INDEX = 2**53  # up to here floats are whole numbers without gaps
+
+
+def two_columns(X: Any, name: str) -> NDArray[Any]:
+    """X as an (m, 2) array; ``name`` is the estimator's."""
+    wanted = "X must have shape (m, 2), one (row, column) pair per entry"
+    if sp.issparse(X):
+        msg = (
+            f"{wanted}; got a sparse matrix of shape {X.shape}, and sparse input is not "
+            "supported as X. If it holds the entries, use Observations.from_matrix."
+        )
+        raise ShapeError(msg)
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        msg = f"{wanted}; got nested sequences of different lengths."
+        raise ShapeError(msg) from None
+    if array.ndim != 2:
+        msg = f"{wanted}; got shape {array.shape}. Reshape your data."
+        raise ShapeError(msg)
+    if array.shape[1] != 2:
+        msg = (
+            f"{wanted}; got shape {array.shape}: X has {array.shape[1]} features, but "
+            f"{name} is expecting 2 features as input."
+        )
+        raise ShapeError(msg)
+    return array
+
+
+def check_shape(shape: tuple[int, int], sizes: tuple[int | None, int | None]) -> None:
+    """Raise unless observations have the size that the side information describes."""
+    for got, size, axis in zip(shape, sizes, ("rows", "columns"), strict=True):
+        if size is not None and got != size:
+            msg = (
+                f"The observations have {got} {axis}, but what is known about the {axis} "
+                f"describes {size}. Give one kernel item per {axis[:-1]}, cold ones included."
+            )
+            raise ShapeError(msg)
+
+
+def weights_of(observations: Observations, y: Any, sample_weight: Any) -> Any:
+    """Weights that count, given observations; their own values and weights have no rival."""
+    if y is not None:
+        msg = "y must be left out when X is an Observations: it has the values."
+        raise ParameterError(msg)
+    if sample_weight is None:
+        return observations.weights
+    if observations.weights is not None:
+        msg = "Both the Observations and sample_weight have weights; give only one."
+        raise ParameterError(msg)
+    return sample_weight
+
+
+def several_targets(y: Any) -> Floats | None:
+    """Several targets as an array of shape (m, t); None if there is one."""
+    try:
+        given = np.asarray(y)
+    except ValueError:  # nested sequences of different lengths: refused where one target is read
+        return None
+    if given.ndim != 2 or given.shape[1] < 2:
+        return None
+    try:
+        array = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(str(error)) from None
+    if not np.isfinite(array).all():
+        k, j = np.argwhere(~np.isfinite(array))[0]
+        msg = (
+            f"values must be finite, got {array[k, j]} at position {k} of target {j}; targets that "
+            "are observed at different entries are fitted one by one."
+        )
+        raise NonFiniteError(msg)
+    return array
+
+
+def column(y: Any) -> NDArray[Any]:
+    """One value per entry; a column vector is taken with scikit-learn's warning."""
+    try:
+        return np.asarray(column_or_1d(y, warn=True))
+    except (TypeError, ValueError) as error:
+        raise ShapeError(str(error)) from None
+
+
+def as_indices(column: NDArray[Any], axis: str, own: bool = True) -> Index:
+    """Whole numbers as indices; anything else is an error that names the first offender."""
+    if column.dtype.kind == "i" and not own:
+        return column
+    numbers = column
+    if column.dtype.kind == "O":
+        numbers = _objects_as_numbers(column)
+    if numbers.dtype.kind not in "iuf":
+        shown = f" such as {column[0]!r}" if len(column) else ""
+        msg = (
+            f"{axis} indices in X must be integers, got {column.dtype} values{shown}. Labels are "
+            "turned into indices by Observations.from_long or scikit-learn's OrdinalEncoder."
+        )
+        raise IndexRangeError(msg)
+    if numbers.dtype.kind == "f":
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
+        if not whole.all():
+            at = int(np.flatnonzero(~whole)[0])
+            shown = "NaN" if np.isnan(numbers[at]) else f"{numbers[at]}"
+            msg = (
+                f"{axis} indices in X must be integers, got {shown} at position {at}: no NaN, inf "
+                "or fractions."
+            )
+            raise IndexRangeError(msg)
+    if numbers.dtype.kind != "i" and (numbers > MAX_INDEX).any():
+        at = int(np.flatnonzero(numbers > MAX_INDEX)[0])
+        msg = (
+            f"{axis} indices in X must be integers up to 2^53, got {numbers[at]} at position {at}."
+        )
+        raise IndexRangeError(msg)
+    index = np.array(numbers, dtype=np.intp, order="C")
+    index.flags.writeable = False  # ours: Observations need not copy it again
+    return index
+
+
+def _objects_as_numbers(column: NDArray[Any]) -> NDArray[Any]:
+    """Floats where all the objects are numbers, else the objects as they are."""
+    if not all(isinstance(item, Real) and not isinstance(item, bool) for item in column):
+        return column
+    return column.astype(float)
+
+
+def check_not_negative(index: Index, axis: str) -> None:
+    """Raise if an index counts from the end."""
+    if index.min() < 0:
+        at = int(np.argmax(index < 0))
+        msg = (
+            f"Negative values in data: {axis} index {index[at]} at position {at}; {axis}s are "
+            "counted from 0."
+        )
+        raise IndexRangeError(msg)
+
+
+def check_range(index: Index, size: int, axis: str) -> None:
+    """Raise if an index is outside the fitted matrix."""
+    bad = np.flatnonzero((index < 0) | (index >= size))
+    if len(bad):
+        msg = (
+            f"{axis} index {index[bad[0]]} at position {bad[0]} is outside the fitted matrix, "
+            f"which has {size} {axis}s (0 to {size - 1}). Where nothing is known about the "
+            f"{axis}s, their number is taken from what fit is given: an Observations of the whole "
+            f"shape, or a kernel, covers more. For {axis}s that are not in the table use "
+            "extrapolate()."
+        )
+        raise IndexRangeError(msg)
+
+
+def positions(items: Any, size: int, axis: str) -> Index | None:
+    """Positions of known items, checked; None stands for all."""
+    if items is None:
+        return None
+    index = as_indices(np.atleast_1d(np.asarray(items)), axis)
+    check_range(index, size, axis)
+    return index
