@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from kronfill.linalg.criteria import DETERMINED, likelihood
+from kronfill.linalg.free_effects import FreeEffects
 from kronfill.linalg.operator import pair_products
 from kronfill.linalg.pcg import PCG, FactorSystem
 from kronfill.linalg.ridge import RidgeProblem, Sampled
@@ -192,15 +192,8 @@ def _cross_validation(
 
 
 def _effects_rank(s: Sampled) -> int:
-    """Rank of the effects' design: seen items, less one for each component that joins both axes."""
-    if s.effects is None:
-        return 0
-    seen = {"rows": len(np.unique(s.rows)), "cols": len(np.unique(s.cols))}
-    if s.effects.kind != "both":
-        return seen.get(s.effects.kind, 1)
-    pieces, _ = connected_components(s.sparse(np.ones(s.m)).T @ s.sparse(np.ones(s.m)))
-    cold = s.shape[1] - seen["cols"]
-    return int(seen["rows"] + seen["cols"] - (pieces - cold))
+    """Rank of the effects' design."""
+    return 0 if s.effects is None else FreeEffects.of(s.effects).rank
 
 
 def _project(s: Sampled, v: Floats) -> Floats:
