@@ -7,6 +7,7 @@ from typing import Any
 import numba
 
 from kronfill.kernels._indexing import FloatArray
+from kronfill.linalg.threads import each
 
 __all__ = ["chebyshev_sum"]
 
@@ -18,12 +19,12 @@ def chebyshev_sum(twice: Any, coefficients: FloatArray, V: FloatArray) -> FloatA
     before, now = V.copy(), 0.5 * (twice @ V)
     total: FloatArray = coefficients[0] * before + coefficients[1] * now
     for coefficient in coefficients[2:]:
-        _advance(twice.data, twice.indices, twice.indptr, now, before, total, coefficient)
+        _advance(twice, now, before, total, coefficient)
         before, now = now, before
     return total
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _advance_rows(data, indices, indptr, now, before, total, c, first, last):  # type: ignore[no-untyped-def]
     """before <- 2 Y now - before and total += c before, for the rows first, ..., last - 1."""
     for i in range(first, last):
@@ -38,11 +39,12 @@ def _advance_rows(data, indices, indptr, now, before, total, c, first, last):  #
             total[i, j] += c * row[j]
 
 
-@numba.njit(parallel=True, cache=True)
-def _advance(data, indices, indptr, now, before, total, c):  # type: ignore[no-untyped-def]
-    # Every row is computed by one thread, so the result does not depend on their number.
-    blocks = (len(now) + _ROWS - 1) // _ROWS
-    for block in numba.prange(blocks):
+def _advance(twice: Any, now: FloatArray, before: FloatArray, total: FloatArray, c: float) -> None:
+    """Every row is computed by one thread, so the result does not depend on their number."""
+    given = (twice.data, twice.indices, twice.indptr, now, before, total, c)
+
+    def job(block: int) -> None:
         first = block * _ROWS
-        last = min(first + _ROWS, len(now))
-        _advance_rows(data, indices, indptr, now, before, total, c, first, last)
+        _advance_rows(*given, first, min(first + _ROWS, len(now)))
+
+    each(-(-len(now) // _ROWS), job)

@@ -273,9 +273,9 @@ def _distances(left: Any, right: Any) -> FloatArray:
 
 def _gaussian_products(points: FloatArray, half: FloatArray) -> FloatArray:
     """exp(-|x - y|^2 / 2) among points, from their products: faster than from differences."""
-    kernel: FloatArray = points @ points.T
-    kernel -= half[:, None]
-    kernel -= half
+    # x.y - |x|^2/2 - |y|^2/2 as one product of points with two more coordinates.
+    ones, column = np.ones((len(half), 1)), -half[:, None]
+    kernel: FloatArray = np.hstack([points, column, ones]) @ np.hstack([points, ones, column]).T
     np.exp(kernel, out=kernel)
     np.fill_diagonal(kernel, 1.0)
     return kernel

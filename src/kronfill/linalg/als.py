@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.passes import FAST
-from kronfill.linalg.threads import one_blas_thread
+from kronfill.linalg.threads import each, one_blas_thread
 
 __all__ = ["ridge_rows"]
 
 Floats = NDArray[np.float64]
 CHUNK = 256
+BLOCKS = 128
 
 
 @numba.njit(cache=True, fastmath=FAST)
@@ -108,7 +109,7 @@ def _solve_short_row(h, values, inner, weights, span, mu, g, out):  # type: igno
             out[a] += c * row[a]
 
 
-@numba.njit(cache=True, fastmath=FAST)
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _ridge_block(h, indptr, inner, weights, values, mu, queue, block, blocks, out):  # type: ignore[no-untyped-def]
     """Solve the rows queue[block], queue[block + blocks], ..."""
     p = h.shape[1]
@@ -127,13 +128,6 @@ def _ridge_block(h, indptr, inner, weights, values, mu, queue, block, blocks, ou
         _cholesky_solve(g, p)
         for a in range(p):
             out[i, a] = g[p, a]
-
-
-@numba.njit(parallel=True, cache=True)
-def _ridge_rows(h, indptr, inner, weights, values, mu, queue, out):  # type: ignore[no-untyped-def]
-    blocks = (len(queue) + 63) // 64
-    for block in numba.prange(blocks):
-        _ridge_block(h, indptr, inner, weights, values, mu, queue, block, blocks, out)
 
 
 def ridge_rows(h: Floats, grouped: Grouped, values: Floats, mu: float) -> Floats:
@@ -160,8 +154,8 @@ def ridge_rows(h: Floats, grouped: Grouped, values: Floats, mu: float) -> Floats
     # Longest rows first and dealt out in turn: the threads finish together.
     queue = np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
     h = np.ascontiguousarray(h)
+    blocks = min(BLOCKS, -(-len(queue) // 64))
+    given = (h, grouped.indptr, grouped.inner, grouped.weights, values, h.dtype.type(mu), queue)
     with one_blas_thread():
-        _ridge_rows(
-            h, grouped.indptr, grouped.inner, grouped.weights, values, h.dtype.type(mu), queue, out
-        )
+        each(blocks, lambda block: _ridge_block(*given, block, blocks, out))
     return out

@@ -11,6 +11,7 @@ which needs no division by a weight. The effects follow from the generalised nor
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numba
@@ -30,6 +31,7 @@ from kronfill.linalg.ridge import (
     targets,
 )
 from kronfill.linalg.solution import Solution, Status
+from kronfill.linalg.threads import each, one_blas_thread
 
 __all__ = ["Cholesky", "EntryKernel", "GridEigen", "entry_kernel"]
 
@@ -38,14 +40,16 @@ Index = NDArray[np.intp]
 Inverse = Callable[[Floats], Floats]
 
 PROBES = 256
-ONE_THREAD = 2000
-"""Up to this many observations the kernel is gathered by one thread: others would go on spinning
-and slow down the factorisation, which takes longer."""
+ONE_THREAD = 1500
+"""Up to this many observations one thread does everything: NumPy, SciPy and the compiled loops have
+threads of their own each, which go on spinning after their work and slow down what comes next."""
+ROWS = 64
+"""Rows of the kernel that a thread gathers at a time."""
 TRUST = 1e-8
 """A measured relative residual above this means that rounding has spoilt a direct solve."""
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _gather_row(kr, kc, at_r, at_c, root, a, out):  # type: ignore[no-untyped-def]
     """out[b] = K_w[r_a, r_b] K_h[c_a, c_b] s_a s_b for b >= a."""
     row_r = kr[at_r[a]]
@@ -58,18 +62,10 @@ def _gather_row(kr, kc, at_r, at_c, root, a, out):  # type: ignore[no-untyped-de
             out[b] = row_r[at_r[b]] * row_c[at_c[b]] * (root[a] * root[b])
 
 
-@numba.njit(cache=True)
-def _gather_serial(kr, kc, at_r, at_c, root, out):  # type: ignore[no-untyped-def]
-    for a in range(len(at_r)):
+@numba.njit(nogil=True, cache=True)
+def _gather(kr, kc, at_r, at_c, root, first, last, out):  # type: ignore[no-untyped-def]
+    for a in range(first, last):
         _gather_row(kr, kc, at_r, at_c, root, a, out[a])
-
-
-@numba.njit(parallel=True, cache=True)
-def _gather(kr, kc, at_r, at_c, root, out):  # type: ignore[no-untyped-def]
-    m = np.int64(len(at_r))
-    for t in numba.prange((m + 1) // 2):  # a short and a long row together: even work
-        _gather_row(kr, kc, at_r, at_c, root, np.int64(t), out[t])
-        _gather_row(kr, kc, at_r, at_c, root, m - 1 - t, out[m - 1 - t])
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
@@ -82,15 +78,9 @@ def _product_row(kr, kc, at_r, at_c, z, a):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True)
-def _product_serial(kr, kc, at_r, at_c, z, some, out):  # type: ignore[no-untyped-def]
-    for a in range(len(some)):
-        out[a] = _product_row(kr, kc, at_r, at_c, z, some[a])
-
-
-@numba.njit(parallel=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 def _product(kr, kc, at_r, at_c, z, some, out):  # type: ignore[no-untyped-def]
-    for a in numba.prange(len(some)):
+    for a in range(len(some)):
         out[a] = _product_row(kr, kc, at_r, at_c, z, some[a])
 
 
@@ -114,16 +104,16 @@ class EntryKernel:
         advice = "Use solver=kf.PCG(), which does without it, or fewer observations."
         require_memory(8.0 * m**2, f"The kernel over {m:,} observed entries", advice)
         out = np.empty((m, m))
-        gather = _gather_serial if m <= ONE_THREAD else _gather
-        gather(self._kr, self._kc, self._at_r, self._at_c, self._root, out)
+        given = (self._kr, self._kc, self._at_r, self._at_c, self._root)
+        rows = m if m <= ONE_THREAD else ROWS
+        each(-(-m // rows), lambda i: _gather(*given, i * rows, min(m, (i + 1) * rows), out))
         return out.T
 
     def times(self, z: Floats, some: Index) -> Floats:
         """Some entries of diag(s) Kbar diag(s) z."""
         out = np.empty(len(some))
         weighted = z if len(self._root) == 0 else self._root * z
-        product = _product_serial if self.m <= ONE_THREAD else _product
-        product(self._kr, self._kc, self._at_r, self._at_c, weighted, some, out)
+        _product(self._kr, self._kc, self._at_r, self._at_c, weighted, some, out)
         return out if len(self._root) == 0 else self._root[some] * out
 
 
@@ -168,8 +158,9 @@ class Cholesky(RidgeSolver):
 
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`: one factorisation for all targets."""
-        factor = _Factor.of(problem)
-        return [self._solve(one, factor) for one in targets(problem)]
+        with one_blas_thread() if problem.sampled.m <= ONE_THREAD else nullcontext():
+            factor = _Factor.of(problem)
+            return [self._solve(one, factor) for one in targets(problem)]
 
     def _solve(self, problem: RidgeProblem, factor: _Factor | None) -> RidgeResult:
         if factor is not None:

@@ -21,6 +21,7 @@ from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.memory import require_memory
 from kronfill.linalg.ridge import KernelLike, Mask
 from kronfill.linalg.tables import SparseTables
+from kronfill.linalg.threads import each
 
 __all__ = ["DualOperator", "Side"]
 
@@ -185,10 +186,15 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
         rows, cols = self._by_rows, self._by_cols
         out = np.empty_like(d)
         grid = len(d) > DENSE_SHARE * len(row.matrix) * len(col.matrix)
-        _dense_product(
-            d, row.matrix, col.matrix, cols.indptr, cols.inner, cols.order, rows.indptr,
-            rows.inner, rows.order, grid, out,
-        )  # fmt: skip
+        sides = (d, row.matrix, col.matrix)
+        groups = (cols.indptr, cols.inner, cols.order, rows.indptr, rows.inner, rows.order)
+        n = len(row.matrix)
+
+        def job(s: int) -> None:
+            start = s * CHUNK
+            _dense_chunk(*sides, start, min(CHUNK, n - start), *groups, grid, out)
+
+        each(-(-n // CHUNK), job)
         return out
 
     def entries(self, chosen: Index) -> Floats:
@@ -210,7 +216,7 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
         return np.asarray(row.diagonal()[at_r] * col.diagonal()[at_c])
 
 
-@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def _dense_chunk(d, kr, kc, start, n, ptr_c, row_of, at_c, ptr_r, col_of, at_r, grid, out):  # type: ignore[no-untyped-def]
     """Entries of (K_w D K_h) in the rows start, ..., start + n - 1."""
     count = len(kc)
@@ -236,11 +242,3 @@ def _dense_chunk(d, kr, kc, start, n, ptr_c, row_of, at_c, ptr_r, col_of, at_r, 
                 for j in range(count):
                     v += t[j] * right[j]
                 out[at_r[k]] = v
-
-
-@numba.njit(parallel=True, cache=True)
-def _dense_product(d, kr, kc, ptr_c, row_of, at_c, ptr_r, col_of, at_r, grid, out):  # type: ignore[no-untyped-def]
-    for s in numba.prange((len(kr) + CHUNK - 1) // CHUNK):
-        start = s * CHUNK
-        n = min(CHUNK, len(kr) - start)
-        _dense_chunk(d, kr, kc, start, n, ptr_c, row_of, at_c, ptr_r, col_of, at_r, grid, out)

@@ -9,6 +9,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.linalg.threads import each, over
+
 __all__ = ["Grouped", "totals"]
 
 Floats = NDArray[np.float64]
@@ -51,9 +53,9 @@ def _insertion(keys, carried, start, end):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True)
 def _radix(keys, carried, start, end, bits, spare_keys, spare_carried, count):  # type: ignore[no-untyped-def]
     """Sort keys[start:end] with what they carry, DIGIT bits at a time, lowest first; stable."""
-    n = end - start
     for shift in range(0, bits, DIGIT):
-        count[:] = 0
+        for d in range(len(count)):
+            count[d] = 0
         for k in range(start, end):
             count[((keys[k] >> shift) & MASK) + 1] += 1
         for d in range(len(count) - 1):
@@ -62,11 +64,11 @@ def _radix(keys, carried, start, end, bits, spare_keys, spare_carried, count):  
             d = (keys[k] >> shift) & MASK
             spare_keys[count[d]], spare_carried[count[d]] = keys[k], carried[k]
             count[d] += 1
-        keys[start:end] = spare_keys[:n]
-        carried[start:end] = spare_carried[:n]
+        for k in range(end - start):
+            keys[start + k], carried[start + k] = spare_keys[k], spare_carried[k]
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _sort_items(keys, carried, indptr, first, last, bits):  # type: ignore[no-untyped-def]
     """Sort the observations of the items first, ..., last - 1 by inner item."""
     longest = 1
@@ -83,21 +85,15 @@ def _sort_items(keys, carried, indptr, first, last, bits):  # type: ignore[no-un
             _radix(keys, carried, start, end, bits, spare_keys, spare_carried, count)
 
 
-@numba.njit(parallel=True, cache=True)
-def _sort_all(keys, carried, indptr, bounds, bits):  # type: ignore[no-untyped-def]
-    for s in numba.prange(len(bounds) - 1):
-        _sort_items(keys, carried, indptr, bounds[s], bounds[s + 1], bits)
-
-
-@numba.njit(parallel=True, cache=True)
-def _gather(values, order, out):  # type: ignore[no-untyped-def]
-    for k in numba.prange(len(order)):
+@numba.njit(nogil=True, cache=True)
+def _gather(values, order, first, last, out):  # type: ignore[no-untyped-def]
+    for k in range(first, last):
         out[k] = values[order[k]]
 
 
-@numba.njit(parallel=True, cache=True)
-def _put(values, order, out):  # type: ignore[no-untyped-def]
-    for k in numba.prange(len(order)):
+@numba.njit(nogil=True, cache=True)
+def _put(values, order, first, last, out):  # type: ignore[no-untyped-def]
+    for k in range(first, last):
         out[order[k]] = values[k]
 
 
@@ -138,20 +134,25 @@ class Grouped:
         _scatter(outer, inner, place, order, sorted_inner)
         indptr[1:] = place[:n]  # after the sort, the start of an item has moved to its end
         bounds = np.unique(np.linspace(0, n, 129).astype(np.int64))
-        _sort_all(sorted_inner, order, indptr, bounds, max(1, (widest - 1).bit_length()))
+        bits = max(1, (widest - 1).bit_length())
+
+        def sort(s: int) -> None:
+            _sort_items(sorted_inner, order, indptr, bounds[s], bounds[s + 1], bits)
+
+        each(len(bounds) - 1, sort)
         sorted_weights = np.empty(0) if weights is None else weights[order]
         return cls(order, indptr, sorted_inner, sorted_weights)
 
     def gather(self, values: Floats) -> Floats:
         """From the caller's order into the grouped one."""
         out = np.empty(len(self.order))
-        _gather(values, self.order, out)
+        over(len(out), lambda first, last: _gather(values, self.order, first, last, out))
         return out
 
     def restore(self, values: Floats) -> Floats:
         """From the grouped order into the caller's."""
         out = np.empty(len(self.order))
-        _put(values, self.order, out)
+        over(len(out), lambda first, last: _put(values, self.order, first, last, out))
         return out
 
     @property

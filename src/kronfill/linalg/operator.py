@@ -34,9 +34,11 @@ GRAM_FLOATS = 1 << 26
 
 def row_grams(q: Floats, indptr: NDArray[np.int64], inner: NDArray[Any], weights: Floats) -> Floats:
     """sum_k w_k q_k^T q_k for each item that ``indptr`` delimits."""
-    out = np.zeros((len(indptr) - 1, q.shape[1], q.shape[1]), q.dtype)
+    items = len(indptr) - 1
+    out = np.zeros((items, q.shape[1], q.shape[1]), q.dtype)
+    bounds = np.unique(np.linspace(0, items, 4 * SEGMENTS + 1).astype(np.int64))
     with one_blas_thread():
-        passes.row_grams(q, indptr, inner, weights, out)
+        passes.row_grams(q, indptr, inner, weights, bounds, out)
     return out
 
 

@@ -1,15 +1,18 @@
 """Compiled loops over the observations.
 
-The loops over a segment are compiled as ordinary functions; only the loop over segments is
-parallel. That keeps compilation to a few seconds. ``p`` is the factor of the outer axis, restricted
-to items with observations, ``q`` that of the inner axis; ``indptr`` and ``inner`` are those of
-:class:`~kronfill.linalg.grouping.Grouped`.
+The loops over a segment are compiled, those over segments run them on several threads. ``p`` is
+the factor of the outer axis, restricted to items with observations, ``q`` that of the inner axis;
+``indptr`` and ``inner`` are those of :class:`~kronfill.linalg.grouping.Grouped`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
+
+from kronfill.linalg.threads import each, over
 
 __all__ = [
     "FAST", "block_size", "chunk_size", "gram_normal", "normal", "pair_products", "product_row",
@@ -99,7 +102,7 @@ def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped
         k += 1
 
 
-@numba.njit(cache=True, fastmath=FAST)
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # type: ignore[no-untyped-def]
     b = q.shape[1]
     targets = len(x)
@@ -128,7 +131,7 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
             _add_outer(p[start : start + n], g[s, :n], work, total[s])
 
 
-@numba.njit(cache=True, fastmath=FAST)
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _gram_segment(p, x, grams, first, last, total):  # type: ignore[no-untyped-def]
     """The same from the matrices sum_k w_k q_k^T q_k of each item."""
     b = x.shape[2]
@@ -150,11 +153,9 @@ def _gram_segment(p, x, grams, first, last, total):  # type: ignore[no-untyped-d
             _add_outer(p[start : start + n], g[:n], work, total[s])
 
 
-@numba.njit(parallel=True, cache=True)
-def gram_normal(p, x, grams, bounds, parts):  # type: ignore[no-untyped-def]
+def gram_normal(p: Any, x: Any, grams: Any, bounds: Any, parts: Any) -> None:
     """parts[s] += what :func:`normal` adds, from the Gram matrices of the items."""
-    for s in numba.prange(len(bounds) - 1):
-        _gram_segment(p, x, grams, bounds[s], bounds[s + 1], parts[s])
+    each(len(parts), lambda s: _gram_segment(p, x, grams, bounds[s], bounds[s + 1], parts[s]))
 
 
 @numba.njit(cache=True, fastmath=FAST)
@@ -175,11 +176,18 @@ def _row_gram(q, inner, weights, start, end, out):  # type: ignore[no-untyped-de
                 out[i, j] = part[i, j] if first == start else out[i, j] + part[i, j]
 
 
-@numba.njit(parallel=True, cache=True)
-def row_grams(q, indptr, inner, weights, out):  # type: ignore[no-untyped-def]
-    """out[i] = sum over the observations of item i of w_k q_k^T q_k."""
-    for i in numba.prange(len(out)):
+@numba.njit(nogil=True, cache=True)
+def _row_grams(q, indptr, inner, weights, first, last, out):  # type: ignore[no-untyped-def]
+    for i in range(first, last):
         _row_gram(q, inner, weights, indptr[i], indptr[i + 1], out[i])
+
+
+def row_grams(q: Any, indptr: Any, inner: Any, weights: Any, bounds: Any, out: Any) -> None:
+    """out[i] = sum over the observations of item i of w_k q_k^T q_k."""
+    each(
+        len(bounds) - 1,
+        lambda s: _row_grams(q, indptr, inner, weights, bounds[s], bounds[s + 1], out),
+    )
 
 
 @numba.njit(cache=True, fastmath=FAST)
@@ -214,7 +222,7 @@ def product_row(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
         k += 1
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
     b = q.shape[1]
     chunk = chunk_size(b, last - first)
@@ -224,7 +232,8 @@ def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[n
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         np.dot(p[start : start + n], x, t[:n])
-        cursor[:n] = indptr[start : start + n]
+        for i in range(n):
+            cursor[i] = indptr[start + i]
         for low in range(0, len(q), block):
             for i in range(n):
                 end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
@@ -251,7 +260,7 @@ def scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
         k += 1
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignore[no-untyped-def]
     b = q.shape[1]
     chunk = chunk_size(b, last - first)
@@ -263,7 +272,8 @@ def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignor
         n = min(chunk, last - start)
         for i in range(n):
             _zero(g[i])
-        cursor[:n] = indptr[start : start + n]
+        for i in range(n):
+            cursor[i] = indptr[start + i]
         for low in range(0, len(q), block):
             for i in range(n):
                 end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
@@ -272,31 +282,43 @@ def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignor
         _add_outer(p[start : start + n], g[:n], work, total)
 
 
-@numba.njit(parallel=True, cache=True)
-def normal(p, q, x, indptr, inner, weights, bounds, parts):  # type: ignore[no-untyped-def]
+def normal(
+    p: Any, q: Any, x: Any, indptr: Any, inner: Any, weights: Any, bounds: Any, parts: Any
+) -> None:
     """parts[s, i] += sum over the observations of segment s of w (p x_i q^T) p^T q."""
-    for s in numba.prange(len(bounds) - 1):
+
+    def job(s: int) -> None:
         _normal_segment(p, q, x, indptr, inner, weights, bounds[s], bounds[s + 1], parts[s])
 
+    each(len(parts), job)
 
-@numba.njit(parallel=True, cache=True)
-def sample(p, q, x, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
+
+def sample(p: Any, q: Any, x: Any, indptr: Any, inner: Any, bounds: Any, out: Any) -> None:
     """out[k] = p[r_k] x q[c_k]^T."""
-    for s in numba.prange(len(bounds) - 1):
+
+    def job(s: int) -> None:
         _sample_segment(p, q, x, indptr, inner, bounds[s], bounds[s + 1], out)
 
+    each(len(bounds) - 1, job)
 
-@numba.njit(parallel=True, cache=True)
-def scatter(p, q, d, indptr, inner, bounds, parts):  # type: ignore[no-untyped-def]
+
+def scatter(p: Any, q: Any, d: Any, indptr: Any, inner: Any, bounds: Any, parts: Any) -> None:
     """parts[s] += sum over the observations of segment s of d_k p^T q."""
-    for s in numba.prange(len(bounds) - 1):
+
+    def job(s: int) -> None:
         _scatter_segment(p, q, d, indptr, inner, bounds[s], bounds[s + 1], parts[s])
 
+    each(len(parts), job)
 
-@numba.njit(parallel=True, cache=True, fastmath=FAST)
-def pair_products(left, right, rows, cols, out):  # type: ignore[no-untyped-def]
+
+def pair_products(left: Any, right: Any, rows: Any, cols: Any, out: Any) -> None:
     """out[k] = left[r_k] . right[c_k]."""
-    for k in numba.prange(len(out)):
+    over(len(out), lambda first, last: _pair_products(left, right, rows, cols, first, last, out))
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FAST)
+def _pair_products(left, right, rows, cols, first, last, out):  # type: ignore[no-untyped-def]
+    for k in range(first, last):
         u = left[rows[k]]
         v = right[cols[k]]
         total = 0.0

@@ -5,12 +5,15 @@ Each item belongs to one thread: the same bits come out for any number of them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.passes import FAST, block_size, chunk_size, product_row, reach, scatter_row
+from kronfill.linalg.threads import each
 
 __all__ = ["SparseTables"]
 
@@ -19,14 +22,15 @@ Index = NDArray[np.intp]
 SEGMENTS = 128
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _product_segment(left, right, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
     block = block_size(right.shape[1])
     chunk = chunk_size(left.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
-        cursor[:n] = indptr[start : start + n]
+        for i in range(n):
+            cursor[i] = indptr[start + i]
         for low in range(0, len(right), block):
             for i in range(n):
                 end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
@@ -34,14 +38,15 @@ def _product_segment(left, right, indptr, inner, first, last, out):  # type: ign
                 cursor[i] = end
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _sum_segment(q, d, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
     block = block_size(q.shape[1])
     chunk = chunk_size(q.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
-        cursor[:n] = indptr[start : start + n]
+        for i in range(n):
+            cursor[i] = indptr[start + i]
         for low in range(0, len(q), block):
             for i in range(n):
                 end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
@@ -82,14 +87,15 @@ def _product_sum_row(t, g, q, weights, inner, start, end, out):  # type: ignore[
             g[j] += v0 * q0[j]
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _product_sum_segment(left, right, weights, indptr, inner, first, last, out, sums):  # type: ignore[no-untyped-def]
     block = block_size(right.shape[1])
     chunk = chunk_size(left.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
-        cursor[:n] = indptr[start : start + n]
+        for i in range(n):
+            cursor[i] = indptr[start + i]
         for low in range(0, len(right), block):
             for i in range(n):
                 end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
@@ -99,30 +105,36 @@ def _product_sum_segment(left, right, weights, indptr, inner, first, last, out, 
                 cursor[i] = end
 
 
-@numba.njit(parallel=True, cache=True)
-def row_products_sums(left, right, weights, indptr, inner, bounds, out, sums):  # type: ignore[no-untyped-def]
+def row_products_sums(
+    left: Any, right: Any, weights: Any, indptr: Any, inner: Any, bounds: Any, out: Any, sums: Any
+) -> None:
     """:func:`row_products`, weighted, with the sums over items of v_k right[c_k] in the same pass.
 
     ``sums`` may be narrower than ``right``: then the leading columns are summed.
     """
-    for s in numba.prange(len(bounds) - 1):
-        _product_sum_segment(
-            left, right, weights, indptr, inner, bounds[s], bounds[s + 1], out, sums
-        )
+
+    def job(s: int) -> None:
+        span = bounds[s], bounds[s + 1]
+        _product_sum_segment(left, right, weights, indptr, inner, *span, out, sums)
+
+    each(len(bounds) - 1, job)
 
 
-@numba.njit(parallel=True, cache=True)
-def row_products(left, right, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
+def row_products(left: Any, right: Any, indptr: Any, inner: Any, bounds: Any, out: Any) -> None:
     """out[k] = left[r_k] . right[c_k] for observations grouped by r."""
-    for s in numba.prange(len(bounds) - 1):
+
+    def job(s: int) -> None:
         _product_segment(left, right, indptr, inner, bounds[s], bounds[s + 1], out)
 
+    each(len(bounds) - 1, job)
 
-@numba.njit(parallel=True, cache=True)
-def row_sums(q, d, indptr, inner, bounds, out):  # type: ignore[no-untyped-def]
+
+def row_sums(q: Any, d: Any, indptr: Any, inner: Any, bounds: Any, out: Any) -> None:
     """out[i] += sum over the observations of item i of d_k q[inner_k]."""
-    for s in numba.prange(len(bounds) - 1):
-        _sum_segment(q, d, indptr, inner, bounds[s], bounds[s + 1], out)
+    each(
+        len(bounds) - 1,
+        lambda s: _sum_segment(q, d, indptr, inner, bounds[s], bounds[s + 1], out),
+    )
 
 
 class SparseTables:
