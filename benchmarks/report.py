@@ -77,7 +77,11 @@ def _machine(results: dict) -> str:
         f"{on['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gb']} GB, "
         f"{on['system']}, Python {on['python']}; {versions}. "
         + (f"Peers: {theirs}. " if theirs else "")
-        + f"The whole run took {results['minutes']:.0f} minutes.\n"
+        + (
+            f"The whole run took {results['minutes']:.0f} minutes.\n"
+            if "minutes" in results
+            else "The run was ended half-way.\n"
+        )
     )
 
 

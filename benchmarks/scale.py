@@ -17,7 +17,7 @@ from benchmarks import clock, kernels
 from benchmarks.problems import MU, Problem, true_residual
 
 
-def solver_named(name: str):
+def solver_named(name: str, limit: float):
     """'auto', or a solver object with a limit on its time where it takes one."""
     import kronfill as kf
 
@@ -25,15 +25,15 @@ def solver_named(name: str):
         return name
     kind = getattr(kf, name)
     limited = "time_limit" in getattr(kind, "__dataclass_fields__", {})
-    return kind(time_limit=60.0) if limited else kind()
+    return kind(time_limit=limit) if limited else kind()
 
 
-def fit(problem: Problem, pairs, values, solver: str = "auto", sides=None):
+def fit(problem: Problem, pairs, values, solver: str = "auto", sides=None, limit: float = 60.0):
     """A fitted estimator. Matrices that are input (``sides``) are not made again."""
     import kronfill as kf
 
     made = kernels.make(problem) if sides is None else sides
-    return kf.KKMCEX(*made, mu=MU, solver=solver_named(solver)).fit(pairs, values)
+    return kf.KKMCEX(*made, mu=MU, solver=solver_named(solver, limit)).fit(pairs, values)
 
 
 def inputs(problem: Problem):

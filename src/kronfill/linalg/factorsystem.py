@@ -20,10 +20,12 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.lowrank import WIDE
 from kronfill.linalg.operator import SampledKronecker
+from kronfill.linalg.products import matmul, transposed_matmul
 from kronfill.linalg.ridge import CoreResult, Sampled
 from kronfill.linalg.solution import Solution, Status
 from kronfill.linalg.system import NormalMap, System, grouped_design, grouped_targets, inner
@@ -58,13 +60,16 @@ class Rotated:
         """
         shift = (counts @ phi) / counts.sum() if centred else np.zeros(phi.shape[1])
         moved = phi - shift if centred else phi
-        with one_blas_thread() if phi.shape[1] < WIDE else nullcontext():
-            scaled = np.sqrt(counts)[:, None] * moved
-            gram = scipy.linalg.blas.dsyrk(1.0, scaled.T)  # the upper triangle
-            lam, turn = scipy.linalg.eigh(
-                gram, lower=False, driver="evd", overwrite_a=True, check_finite=False
+        scaled = np.sqrt(counts)[:, None] * moved
+        narrow = phi.shape[1] < WIDE
+        with one_blas_thread() if narrow else nullcontext():
+            # A narrow factor is cut into blocks of rows, a wide one left to the threads of BLAS.
+            product = transposed_matmul(scaled, scaled) if narrow else dsyrk(1.0, scaled.T)
+            lam, turn = scipy.linalg.eigh(  # of the upper triangle
+                product, lower=False, driver="evd", overwrite_a=True, check_finite=False
             )
-            return cls(moved @ turn, turn, np.maximum(lam, 0.0), shift @ turn)
+            turned = matmul(moved, turn) if narrow else moved @ turn
+            return cls(turned, turn, np.maximum(lam, 0.0), shift @ turn)
 
 
 class _FactorMap(NormalMap):

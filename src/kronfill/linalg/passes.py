@@ -22,6 +22,7 @@ __all__ = [
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and infinity honest
 CHUNK_FLOATS = 1 << 16
 BLOCK_FLOATS = 1 << 17
+AT_LEAST = 8
 GATHER = 256
 
 
@@ -47,9 +48,14 @@ def chunk_size(b, items):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def block_size(b):  # type: ignore[no-untyped-def]
-    """Inner items worked on together: their vectors stay in the cache for a chunk of outer ones."""
-    return max(64, BLOCK_FLOATS // max(1, b))
+def block_size(q, indptr, first, last):  # type: ignore[no-untyped-def]
+    """Inner items worked on together: their vectors stay in the cache for a chunk of outer ones.
+
+    Where items have few observations, blocks are larger, so that one has some in each of them.
+    """
+    observed = max(1, indptr[last] - indptr[first])
+    wide = AT_LEAST * len(q) * (last - first) // observed
+    return max(64, BLOCK_FLOATS // max(1, q.shape[1]), wide)
 
 
 @numba.njit(cache=True)
@@ -111,7 +117,7 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
     g = np.empty((targets, chunk, b), q.dtype)
     cursor = np.empty(chunk, np.int64)
     work = np.empty(total.shape[1:], q.dtype)
-    block = block_size(b)
+    block = block_size(q, indptr, first, last)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         for s in range(targets):
@@ -228,7 +234,7 @@ def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[n
     chunk = chunk_size(b, last - first)
     t = np.empty((chunk, b), q.dtype)
     cursor = np.empty(chunk, np.int64)
-    block = block_size(b)
+    block = block_size(q, indptr, first, last)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         np.dot(p[start : start + n], x, t[:n])
@@ -267,7 +273,7 @@ def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignor
     g = np.empty((chunk, b), q.dtype)
     work = np.empty(total.shape, q.dtype)
     cursor = np.empty(chunk, np.int64)
-    block = block_size(b)
+    block = block_size(q, indptr, first, last)
     for start in range(first, last, chunk):
         n = min(chunk, last - start)
         for i in range(n):

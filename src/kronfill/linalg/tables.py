@@ -24,7 +24,7 @@ SEGMENTS = 128
 
 @numba.njit(nogil=True, cache=True)
 def _product_segment(left, right, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    block = block_size(right.shape[1])
+    block = block_size(right, indptr, first, last)
     chunk = chunk_size(left.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
@@ -40,7 +40,7 @@ def _product_segment(left, right, indptr, inner, first, last, out):  # type: ign
 
 @numba.njit(nogil=True, cache=True)
 def _sum_segment(q, d, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
-    block = block_size(q.shape[1])
+    block = block_size(q, indptr, first, last)
     chunk = chunk_size(q.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
@@ -89,7 +89,7 @@ def _product_sum_row(t, g, q, weights, inner, start, end, out):  # type: ignore[
 
 @numba.njit(nogil=True, cache=True)
 def _product_sum_segment(left, right, weights, indptr, inner, first, last, out, sums):  # type: ignore[no-untyped-def]
-    block = block_size(right.shape[1])
+    block = block_size(right, indptr, first, last)
     chunk = chunk_size(left.shape[1], last - first)
     cursor = np.empty(chunk, np.int64)
     for start in range(first, last, chunk):
