@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+import kronfill as kf
 from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.linalg.auto import Auto, as_solver
 from kronfill.linalg.dense import Cholesky, GridEigen
@@ -239,3 +240,17 @@ def test_what_does_not_fit_is_refused_with_the_number_and_an_alternative(monkeyp
 def test_unknown_solver():
     with pytest.raises(ParameterError, match="got 'magic'"):
         as_solver("magic")
+
+
+@pytest.mark.parametrize("center", [None, "both"])
+def test_a_complete_grid_with_a_singular_kernel_and_an_ordinary_mu_is_exact(center):
+    points = np.random.default_rng(0).random((120, 2))
+    kernel = kf.kernels.rbf(points, length_scale=0.7)  # largest eigenvalue 100, rank 60
+    pairs = np.argwhere(np.ones((120, 120)))
+    y = np.random.default_rng(1).standard_normal(len(pairs))
+    grid = kf.KKMCEX(kernel, kernel, mu=0.1, center=center, solver=kf.GridEigen()).fit(pairs, y)
+    assert grid.solution_.status.name == "EXACT"
+    assert grid.solution_.residual < 1e-11
+    by_pcg = kf.KKMCEX(kernel, kernel, mu=0.1, center=center, solver=kf.PCG(tol=1e-10))
+    expected = by_pcg.fit(pairs, y).predict_matrix()
+    np.testing.assert_allclose(grid.predict_matrix(), expected, atol=1e-8)

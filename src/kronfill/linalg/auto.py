@@ -22,11 +22,11 @@ from kronfill.linalg.spiked import Split
 __all__ = ["Auto", "as_solver", "solve_in_factors"]
 
 Floats = NDArray[np.float64]
-SMALL = 500
+SMALL = 1500
 """Up to this many observations a direct solve takes no time worth saving."""
 LEAST_TRIAL = 8
 """A trial that must end before this rank is not worth while."""
-TRIAL = 0.05
+TRIAL = 0.2
 """Share of the cost of doing without factors that may be spent on finding that they are thin."""
 
 
@@ -72,7 +72,7 @@ class Auto(Iterative):
             ranks = f"ranks {a} x {b}"
             if any(split.ridge for split in splits):
                 ranks += " beside the identity"
-                table["PCG"] = costs.spiked(size, (a, b))
+                table |= {"PCG": costs.spiked(size, (a, b)), "DualPCG": costs.spiked_dual(size)}
             else:
                 table["DualPCG"] = costs.dual_pcg(size, (a, b))
                 table |= _in_factors(size, (a, b))

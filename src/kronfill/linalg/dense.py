@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kronfill.errors import ParameterError
 from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.lowrank import WIDE
 from kronfill.linalg.memory import require_memory
 from kronfill.linalg.ridge import (
     RidgeProblem,
@@ -45,6 +46,8 @@ ONE_THREAD = 1500
 threads of their own each, which go on spinning after their work and slow down what comes next."""
 ROWS = 64
 """Rows of the kernel that a thread gathers at a time."""
+DISTINCT = 1e-6
+"""Rounding errors of eigenvalues below this share of mu do no harm."""
 TRUST = 1e-8
 """A measured relative residual above this means that rounding has spoilt a direct solve."""
 
@@ -233,7 +236,7 @@ def _distinguishable(lam: Floats, mu: float, size: int) -> NDArray[np.bool_]:
     A direction of rounding size has no part in f, but divided by a tiny mu it would swamp d.
     """
     noise = size * np.finfo(float).eps * float(lam.max())
-    return np.asarray((lam > noise) | (mu * TRUST > noise))
+    return np.asarray((lam > noise) | (mu * DISTINCT > noise))
 
 
 @dataclass(frozen=True)
@@ -263,23 +266,32 @@ class GridEigen(RidgeSolver):
                 f"{'' if s.weights is None else ' with weights'}. Use solver='auto'."
             )
             raise ParameterError(msg)
-        lam_r, u = scipy.linalg.eigh(problem.row_kernel.block(), check_finite=False)
-        lam_c, v = scipy.linalg.eigh(problem.col_kernel.block(), check_finite=False)
+        with one_blas_thread() if max(s.shape) < WIDE else nullcontext():
+            return self._solve(problem, problem.row_kernel.block(), problem.col_kernel.block())
+
+    def _solve(self, problem: RidgeProblem, row: Floats, col: Floats) -> RidgeResult:
+        s = problem.sampled
+        lam_r, u = scipy.linalg.eigh(row, check_finite=False)
+        lam_c, v = scipy.linalg.eigh(col, check_finite=False)
         # The kernels are positive semidefinite: what is negative here is rounding.
         lam = np.outer(np.maximum(lam_r, 0.0), np.maximum(lam_c, 0.0))
         keep = _distinguishable(lam, problem.mu, max(s.shape))
         scale = np.divide(1.0, lam + problem.mu, out=np.zeros_like(lam), where=keep)
 
-        def inverse(b: Floats) -> Floats:
+        def on_grid(b: Floats, times: Callable[[Floats], Floats]) -> Floats:
             out = np.empty_like(b)
             for source, sink in zip(b.reshape(s.m, -1).T, out.reshape(s.m, -1).T, strict=True):
                 grid = np.empty(s.shape)
                 grid[s.rows, s.cols] = source
-                sink[:] = (u @ (scale * (u.T @ grid @ v)) @ v.T)[s.rows, s.cols]
+                sink[:] = times(grid)[s.rows, s.cols]
             return out
 
+        def inverse(b: Floats) -> Floats:
+            return on_grid(b, lambda grid: u @ (scale * (u.T @ grid @ v)) @ v.T)
+
         dual, effects = _solve_with(inverse, s)
-        residual = dual_residual(problem, dual)
+        fitted = on_grid(dual, lambda grid: row @ grid @ col)
+        residual = dual_residual(problem, dual, fitted)
         status = Status.EXACT if keep.all() else Status.RANK_DEFICIENT
         solution = Solution(status, "GridEigen", residual=residual, rank=int(keep.sum()))
         return RidgeResult(dual, effects, solution)
