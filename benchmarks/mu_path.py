@@ -10,6 +10,7 @@ entries by the iterative solver, against explicit refits.
 
 from __future__ import annotations
 
+import json
 import time
 
 import numpy as np
@@ -88,7 +89,9 @@ def large(m: int = 50_000, size: int = 1000) -> dict:
 def main() -> None:
     mu_path(kf.KKMCEX(np.eye(3), np.eye(3)), [[0, 0], [1, 1], [2, 1]], [1.0, 2.0, 4.0])  # compile
     results = {f"m = {m}": compare(m) for m in (1000, 5000)}
-    peers.main("mu_path", {**results, "m = 50,000": large()})
+    results["m = 50,000"] = large()
+    peers.keep("mu_path", results)
+    print(json.dumps(results, indent=2))
 
 
 if __name__ == "__main__":

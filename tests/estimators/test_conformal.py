@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, cross_validate
 
 import kronfill as kf
 from kronfill.errors import DataError, IndexRangeError, ParameterError
@@ -189,6 +195,52 @@ def test_coverage_on_bicycle_trips(method):
     error = np.std(shares, ddof=1) / np.sqrt(len(shares))
     assert np.mean(shares) >= 0.9 - 2 * error
     assert np.mean(shares) <= 0.9 + 0.02
+
+
+@pytest.mark.parametrize("method", ["split", "jackknife+", "folds"])
+def test_pickles_and_clones_answer_the_same(method, monkeypatch, tmp_path):
+    if method == "folds":
+        monkeypatch.setattr(conformal, "EXACT_LIMIT", 0)
+    X, y, _ = data()
+    est = ConformalRegressor(METHODS["KKMCEX"], "split" if method == "split" else "jackknife+")
+    model = est.fit(X, y)
+    wanted = model.predict_interval(X, coverage=0.8)
+    joblib.dump(model, tmp_path / "model")
+    for copied in (joblib.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(copied.predict_interval(X, coverage=0.8), wanted)
+        assert copied.estimator_ is copied._bounds.model
+    fresh = clone(model)
+    with pytest.raises(NotFittedError):
+        fresh.predict_interval(X)
+    assert_array_equal(fresh.fit(X, y).predict_interval(X, coverage=0.8), wanted)
+    obs = kf.Observations(*X.T, y, (N, L))
+    assert model.score(obs) == model.score(X, y) == r2_score(y, model.predict(X))
+
+
+def test_a_pickle_leaves_the_factorisation_out():
+    X, y, _ = data(50)
+    model = ConformalRegressor(METHODS["KKMCEX"], "jackknife+").fit(X, y)
+    before = len(pickle.dumps(model))
+    model.predict_interval(X)
+    assert len(pickle.dumps(model)) == before
+
+
+def covered(model, X, y):
+    low, high = model.predict_interval(X, coverage=0.8).T
+    return float(np.mean((low <= y) & (y <= high)))
+
+
+def test_in_scikit_learns_tools_with_several_processes():
+    X, y, _ = data(56)
+    model = ConformalRegressor(METHODS["KKMCEX"], "jackknife+")
+    one, two = (
+        cross_validate(model, X, y, cv=4, scoring=covered, n_jobs=jobs, return_estimator=True)
+        for jobs in (None, 2)
+    )
+    assert_array_equal(one["test_score"], two["test_score"])
+    assert_array_equal(one["estimator"][0].scores_, two["estimator"][0].scores_)
+    search = GridSearchCV(model, {"estimator__mu": [1e-3, 0.1, 100.0]}, cv=4).fit(X, y)
+    assert search.best_estimator_.estimator_.mu_ == search.best_params_["estimator__mu"]
 
 
 @pytest.mark.parametrize(

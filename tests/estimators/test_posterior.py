@@ -16,10 +16,13 @@ import kronfill as kf
 from kronfill.errors import DataError, KernelError, ParameterError
 from kronfill.estimators import posterior as reading_module
 from kronfill.estimators.posterior import Reading
-from kronfill.linalg.posterior import DirectPosterior, DualPosterior, IterativePosterior
+from kronfill.linalg.iterativeposterior import IterativePosterior
+from kronfill.linalg.posterior import DirectPosterior, DualPosterior
+from kronfill.linalg.spikedposterior import SpikedPosterior
 
 CENTERS = [None, "mean", "rows", "cols", "both"]
-ROUTES = ["dual", "direct", "iterative"]
+ROUTES = ["dual", "direct", "iterative", "spiked"]
+PARTS = [(0.0, 0.0), (0.3, 0.1), (0.0, 0.1)]
 
 
 class EntryKernel(Kernel):
@@ -45,22 +48,31 @@ def entries(n, l):
     return np.argwhere(np.ones((n, l)))
 
 
-def problem(n=8, l=6, m=25, seed=0, cold=True):
-    """Kernels from features, entries that leave the last row cold, values, weights."""
+def spiked(kernel, part):
+    return kernel + part * kf.kernels.identity(kernel.n) if part else kernel
+
+
+def problem(n=8, l=6, m=25, seed=0, cold=True, parts=(0.0, 0.0)):
+    """Kernels from features, entries that leave the last row cold, values, weights.
+
+    ``parts`` are the identity parts of the two kernels.
+    """
     rng = np.random.default_rng(seed)
-    kw = kf.kernels.rbf(rng.random((n, 2)), length_scale=0.5)
-    kh = kf.kernels.rbf(rng.random((l, 1)), length_scale=0.3)
+    kw = spiked(kf.kernels.rbf(rng.random((n, 2)), length_scale=0.5), parts[0])
+    kh = spiked(kf.kernels.rbf(rng.random((l, 1)), length_scale=0.3), parts[1])
     pool = entries(n - cold, l)
     X = pool[rng.choice(len(pool), size=m, replace=False)]
     return kw, kh, X, rng.standard_normal(m) + 2.0, rng.uniform(0.3, 2.0, m)
 
 
 def take_route(est, route):
-    """Make the estimator compute its variances in one of the three ways."""
+    """Make the estimator compute its variances in one of the four ways."""
     r = est._reading
     row, col = r.priors
     if route == "dual":
         made = DualPosterior(reading_module.RidgeProblem(row.kernel, col.kernel, r.sampled, r.mu))
+    elif route == "spiked":
+        made = SpikedPosterior(row.split, col.split, r.sampled, r.mu)
     else:
         kind = DirectPosterior if route == "direct" else IterativePosterior
         made = kind(row.phi, col.phi, r.sampled, r.mu)
@@ -118,8 +130,9 @@ def test_equals_the_gaussian_process_of_scikit_learn(weighted):
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("center", CENTERS)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_route_equals_brute_force(route, center, weighted):
-    kw, kh, X, y, w = problem()
+@pytest.mark.parametrize("parts", PARTS)
+def test_every_route_equals_brute_force(route, center, weighted, parts):
+    kw, kh, X, y, w = problem(parts=parts)
     est = kf.KKMCEX(kw, kh, mu=0.2, center=center).fit(X, y, sample_weight=w if weighted else None)
     at = X[:, 0] * 6 + X[:, 1]
     kernel = np.kron(kw.block(), kh.block())  # entries are counted row by row here
@@ -137,14 +150,18 @@ def test_every_route_equals_brute_force(route, center, weighted):
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("center", [None, "mean", "cols"])
-def test_a_new_row_is_as_uncertain_as_the_same_row_without_observations(route, center):
+@pytest.mark.parametrize("parts", PARTS)
+def test_a_new_row_is_as_uncertain_as_the_same_row_without_observations(route, center, parts):
     rng = np.random.default_rng(3)
     features = rng.random((9, 2))
-    kh = kf.kernels.rbf(rng.random((6, 1)), length_scale=0.3)
+    kh = spiked(kf.kernels.rbf(rng.random((6, 1)), length_scale=0.3), parts[1])
     _, _, X, y, _ = problem()
-    given = kf.KKMCEX(kf.kernels.rbf(features, length_scale=0.5), kh, mu=0.2, center=center)
-    apart = kf.KKMCEX(kf.kernels.rbf(features[:8], length_scale=0.5), kh, mu=0.2, center=center)
-    given.fit(X, y), take_route(apart.fit(X, y), route)
+    more, fewer = (
+        spiked(kf.kernels.rbf(some, length_scale=0.5), parts[0])
+        for some in (features, features[:8])
+    )
+    given = kf.KKMCEX(more, kh, mu=0.2, center=center).fit(X, y)
+    apart = take_route(kf.KKMCEX(fewer, kh, mu=0.2, center=center).fit(X, y), route)
     wanted = given.predict_std([[8, j] for j in range(6)])
     assert_allclose(apart.extrapolate_std(rows=features[8:])[0], wanted, atol=1e-8)
     assert_allclose(apart.extrapolate_std()[7], given.predict_std([[7, j] for j in range(6)]))
@@ -186,6 +203,8 @@ def test_the_smallest_system_is_taken(monkeypatch):
     assert posterior(thin, kh) is DirectPosterior
     monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 5)
     assert posterior(kw, kh) is IterativePosterior
+    assert posterior(spiked(kw, 0.1), kh) is SpikedPosterior
+    assert posterior(None, kh) is SpikedPosterior
 
 
 @settings(max_examples=25, deadline=None)
@@ -314,9 +333,10 @@ def test_singular_kernels_and_a_tiny_mu():
 
 
 @pytest.mark.parametrize("center", [None, "mean", "rows"])
-@pytest.mark.parametrize("way", ["covariance", "Matheron", "Matheron, direct"])
+@pytest.mark.parametrize("way", ["covariance", "Matheron", "Matheron, direct", "Matheron, spiked"])
 def test_samples_have_the_posterior_mean_and_covariance(center, way, monkeypatch):
-    kw, kh, X, y, w = problem(n=4, l=3, m=7)
+    parts = (0.3, 0.5) if way == "Matheron, spiked" else (0.0, 0.0)
+    kw, kh, X, y, w = problem(n=4, l=3, m=7, parts=parts)
     est = kf.KKMCEX(kw, kh, mu=0.2, center=center).fit(X, y, sample_weight=w)
     if way != "covariance":
         monkeypatch.setattr(reading_module, "BLOCK_LIMIT", 0)
@@ -338,8 +358,9 @@ def test_samples_have_the_posterior_mean_and_covariance(center, way, monkeypatch
     assert_array_equal(again, est.sample_posterior(rows, [2, 0], n_samples=2, random_state=1))
 
 
-def test_iterative_samples_at_work(monkeypatch):
-    kw, kh, X, y, _ = problem()
+@pytest.mark.parametrize("parts", PARTS[:2])
+def test_iterative_samples_at_work(monkeypatch, parts):
+    kw, kh, X, y, _ = problem(parts=parts)
     monkeypatch.setattr(reading_module, "SMALL", 0)
     monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 0)
     est = kf.KKMCEX(kw, kh, mu=0.2).fit(X, y)

@@ -17,13 +17,17 @@ from kronfill.linalg.criteria import (
     best_mu,
     criteria,
     exact_form,
+    holdout_split,
     leave_group_out,
     leave_one_out,
     mean_diagonal,
     mu_grid,
     part,
+    path_minimum,
 )
+from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.reduction import DualForm, PrimalForm, Tridiagonal
+from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
 
 from .oracle import Case, dense_solution
 
@@ -256,3 +260,46 @@ def test_residuals_of_the_dense_solution():
     assert_allclose(
         leave_one_out(problem, np.array([1e-5]))[0], dual / np.diag(m), rtol=1e-6, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("parts", [(0.0, 0.0), (0.2, 0.0), (0.2, 0.1), (None, 0.1)])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [None, "mean"])
+def test_for_many_observations_mu_has_the_least_hold_out_error(parts, weighted, kind, monkeypatch):
+    rng = np.random.default_rng(5)
+    place = np.linspace(0, 1, 20)
+    row, col = (
+        kf.kernels.identity(20)
+        if part is None
+        else kf.kernels.rbf(place, 0.3) + part * kf.kernels.identity(20)
+        if part
+        else kf.kernels.rbf(place, 0.3)
+        for part in parts
+    )
+    X = np.argwhere(rng.random((20, 20)) < 0.7)
+    y = np.sin(5 * place[X[:, 0]]) * np.cos(4 * place[X[:, 1]]) + rng.standard_normal(len(X))
+    weights = rng.uniform(0.5, 2, len(y)) if weighted else None
+    mask = Mask(*X.T, (20, 20), weights)
+    design = None if kind is None else EffectsDesign(*X.T, (20, 20), kind, weights)
+    problem = RidgeProblem(row, col, Sampled(mask, y, design), 1.0)
+    monkeypatch.setattr("kronfill.linalg.criteria.AUTO_WORK", 0.0)
+    train, test = holdout_split(problem.sampled)
+
+    def error(mu):
+        est = kf.KKMCEX(row, col, mu=mu, center=kind, solver=kf.Cholesky())
+        est.fit(np.column_stack([train.rows, train.cols]), train.values, train.weights)
+        gap = test.values - est.predict(np.column_stack([test.rows, test.cols]))
+        return float(np.sum(test.root_weights**2 * gap**2))
+
+    least = error(path_minimum(error, mean_diagonal(problem) * np.logspace(2, -6, 9)))
+    assert error(best_mu(problem)) == pytest.approx(least, rel=1e-3)  # solves are to 1e-2
+
+
+def test_an_identity_part_is_known_to_have_full_rank(monkeypatch):
+    """No factor is looked for that cannot be thin."""
+    case = Case((30, 30), (30, 30), 400).build()
+    full = case.row_kernel.block() + np.eye(30)
+    kernel = kf.kernels.precomputed(full) + kf.kernels.identity(30)
+    problem = RidgeProblem(kernel, kernel, case.sampled, 1.0)
+    monkeypatch.setattr(type(kernel), "factor", None)
+    assert isinstance(exact_form(problem, np.inf), DualForm)

@@ -237,6 +237,12 @@ def test_what_does_not_fit_is_refused_with_the_number_and_an_alternative(monkeyp
         Cholesky().solve(CASES["plain"].build())
 
 
+def test_pcg_refuses_what_does_not_fit_before_it_starts(monkeypatch):
+    monkeypatch.setattr("kronfill.linalg.memory.available_memory", lambda: 3_000)
+    with pytest.raises(MemoryLimitError, match=r"PCG for 18 observations and ranks .* needs"):
+        PCG().solve(CASES["plain"].build())
+
+
 def test_unknown_solver():
     with pytest.raises(ParameterError, match="got 'magic'"):
         as_solver("magic")

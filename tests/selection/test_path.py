@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose
 
 import kronfill as kf
 from kronfill.errors import EmptyDataError, ParameterError
-from kronfill.linalg.criteria import criteria
+from kronfill.linalg.criteria import criteria, leave_group_out
 from kronfill.linalg.reduction import DualForm
 from kronfill.linalg.stochastic import estimate_criteria, leave_one_out_at
-from kronfill.selection import EntryKFold, leave_out, mu_path
+from kronfill.selection import EntryKFold, mu_path
 from kronfill.selection.problems import checked, ridge_problem
 
 MUS = np.array([1.0, 0.1, 0.01])
@@ -60,20 +60,6 @@ def test_exact_paths_equal_refits(method, center):
     assert not path.errors["loo"].any()
     assert path.best["lml"] == MUS[np.argmax(path.criteria["lml"])]
     assert path.mu == path.best["loo"] == MUS[np.argmin(path.criteria["loo"])]
-
-
-@pytest.mark.parametrize("by", ["entry", "row", "column"])
-def test_leave_out_equals_refits(by):
-    row, col, X, y = data()
-    est = kf.KKMCEX(row, col, mu=0.1, center="both")
-    weights = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    weights[3] = 0.0
-    groups = {"entry": np.arange(len(y)), "row": X[:, 0], "column": X[:, 1]}[by]
-    got = leave_out(est, kf.Observations(*X.T, y, (14, 11), weights=weights), by=by)
-    keep = weights > 0
-    wanted = refitted(est, X[keep], y[keep], groups[keep], 0.1, weights[keep])
-    assert np.isnan(got[3])
-    assert_allclose(got[keep], wanted, atol=1e-8)
 
 
 def test_nothing_known_of_an_axis_and_a_single_item():
@@ -128,8 +114,24 @@ def test_large_problems_are_estimated(monkeypatch):
     assert path.method == "stochastic"
     assert (path.errors["loo"] > 0).all()
     assert path.residuals.shape == (3, len(path.entries))
-    with pytest.raises(ParameterError, match="RowKFold"):
-        mu_path(est, X, y, mus=MUS, criterion="row")
+
+
+@pytest.mark.parametrize("identity", [0.0, 0.2])
+@pytest.mark.parametrize("name", ["row", "column"])
+def test_rows_and_columns_left_out_are_estimated_from_some(name, identity):
+    row, col, X, y = data(24, 20, 0.6)
+    row = row + identity * kf.kernels.identity(24) if identity else row
+    weights = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    problem = ridge_problem(*checked(kf.KKMCEX(row, col, center="mean"), X, y, weights))
+    groups = X[:, 0] if name == "row" else X[:, 1]
+    left = leave_group_out(problem, groups, MUS)
+    wanted = left**2 @ weights / weights.sum()
+    every = estimate_criteria(problem, MUS, [name], lines=24)
+    assert_allclose(every.values[name], wanted, rtol=1e-4)
+    assert not every.errors[name].any()
+    some = estimate_criteria(problem, MUS, [name], lines=12)
+    assert (some.errors[name] > 0).all()
+    assert (np.abs(some.values[name] - wanted) <= 4 * some.errors[name]).all()
 
 
 @pytest.mark.parametrize("method", ["MC", "KMC", "IMC"])
@@ -163,12 +165,6 @@ def test_bad_input_is_refused():
         mu_path(kf.KKMCEX(row, col), X, y, mus=[1.0, -1.0])
     with pytest.raises(ParameterError, match="one of kronfill's"):
         mu_path(object(), X, y)
-    with pytest.raises(ParameterError, match="linear in the observations"):
-        leave_out(kf.MC(), X, y)
-    with pytest.raises(ParameterError, match="number as mu"):
-        leave_out(kf.KKMCEX(row, col, mu="auto"), X, y)
-    with pytest.raises(ParameterError, match="'entry', 'row'"):
-        leave_out(kf.KKMCEX(row, col), X, y, by="block")
     alone = mu_path(kf.KKMCEX(center="rows"), [[0, 0], [1, 1]], [1.0, 2.0])
     with pytest.raises(EmptyDataError, match="alone determines"):
         _ = alone.mu

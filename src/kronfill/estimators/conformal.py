@@ -7,7 +7,9 @@ are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, Self, cast
 
@@ -28,7 +30,7 @@ from kronfill.linalg.ridge import RidgeProblem
 __all__ = ["ConformalRegressor"]
 
 Floats = NDArray[np.float64]
-Bounds = Callable[[Any, float], tuple[Floats, Floats]]
+Index = NDArray[np.intp]
 
 METHODS = ("split", "jackknife+")
 EXACT_LIMIT = 3000
@@ -137,6 +139,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self._bounds = self._jackknife(cast("GaussianProcessReading", model), observations)
         else:
             self._bounds = self._cross_validation(model, observations)
+        self.estimator_, self.scores_ = self._bounds.model, self._bounds.scores
         self.n_features_in_ = 2
         return self
 
@@ -152,8 +155,27 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (t,)
         """
-        check_is_fitted(self, "_bounds")
-        return self.estimator_.predict(X)
+        check_is_fitted(self)
+        fitted: MatrixRegressor = self.estimator_
+        return fitted.predict(X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of the prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 2) or Observations
+            Entries to predict.
+        y, sample_weight : array-like of shape (t,), optional
+            As for the method.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        fitted: MatrixRegressor = self.estimator_
+        return fitted.score(X, y, sample_weight)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Interval for the value of each entry.
@@ -171,74 +193,49 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (t, 2)
             Lower and upper ends; infinite where there are too few observations for this coverage.
         """
-        check_is_fitted(self, "_bounds")
+        check_is_fitted(self)
         if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < coverage < 1:
             msg = f"coverage must lie between 0 and 1, got {coverage!r}."
             raise ParameterError(msg)
         self._refuse_cold(X)
-        return np.column_stack(self._bounds(X, float(coverage)))
+        return np.column_stack(self._bounds.at(X, float(coverage)))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_bounds" in vars(self)
 
     # The three ways.
 
-    def _split(self, model: MatrixRegressor, observations: Observations) -> Bounds:
+    def _split(self, model: MatrixRegressor, observations: Observations) -> _Bounds:
         m = observations.m
         count = min(max(1, round(self.calibration * m)), m - 1)
         held = np.zeros(m, dtype=bool)
         held[np.random.default_rng(self.random_state).choice(m, size=count, replace=False)] = True
-        self.estimator_ = model.fit(observations.take(~held))
+        model.fit(observations.take(~held))
         rest = observations.take(held)
         # Given the fit, held-out entries of warm rows and columns are like those asked about.
         errors = np.abs(rest.values - model.predict(rest))
-        self.scores_ = np.sort(errors[~_cold(model.observations_, rest.rows, rest.cols)])
+        scores = np.sort(errors[~_cold(model.observations_, rest.rows, rest.cols)])
+        return _Around(model, scores)
 
-        def bounds(X: Any, coverage: float) -> tuple[Floats, Floats]:
-            middle, width = model.predict(X), _smallest(self.scores_, coverage)
-            return middle - width, middle + width
-
-        return bounds
-
-    def _jackknife(self, model: GaussianProcessReading, observations: Observations) -> Bounds:
-        self.estimator_ = model.fit(observations)
-        reading = model._reading
-        row, col = reading.priors
-        problem = RidgeProblem(row.kernel, col.kernel, reading.sampled, reading.mu)
-        residuals = leave_one_out(problem, np.array([reading.mu]))[0]
+    def _jackknife(self, model: GaussianProcessReading, observations: Observations) -> _Bounds:
+        model.fit(observations)
+        problem = _dual_problem(model)
+        residuals = leave_one_out(problem, np.array([problem.mu]))[0]
         lonely = np.isnan(residuals)  # left out, nothing is known about its effect: any error
-        self.scores_ = np.where(lonely, np.inf, np.abs(residuals))
-        posterior = DualPosterior(problem)
+        scores = np.where(lonely, np.inf, np.abs(residuals))
+        return _LeavingOneOut(model, scores, np.where(lonely, 0.0, residuals))
 
-        def bounds(X: Any, coverage: float) -> tuple[Floats, Floats]:
-            rows, cols = model._pairs(X, reset=False)
-            middle, targets = model.predict(X), reading.targets(rows, cols)
-            low, high = np.empty(len(rows)), np.empty(len(rows))
-            for part in _slices(len(rows), len(residuals)):
-                moved = posterior.influence(targets.take(part)) * np.where(lonely, 0.0, residuals)
-                left_out = middle[part, None] - moved
-                low[part], high[part] = _plus(left_out, self.scores_, coverage)
-            return low, high
-
-        return bounds
-
-    def _cross_validation(self, model: MatrixRegressor, observations: Observations) -> Bounds:
+    def _cross_validation(self, model: MatrixRegressor, observations: Observations) -> _Bounds:
         m = observations.m
         folds = min(self.folds, m)
         label = np.random.default_rng(self.random_state).permutation(m) % folds
         models = [cast("MatrixRegressor", clone(model)) for _ in range(folds)]
-        self.scores_ = np.empty(m)
+        scores = np.empty(m)
         for k, one in enumerate(models):
             one.fit(observations.take(label != k))
             held = observations.take(label == k)
-            self.scores_[label == k] = np.abs(held.values - one.predict(held))
-        self.estimator_ = model.fit(observations)
-
-        def bounds(X: Any, coverage: float) -> tuple[Floats, Floats]:
-            predicted = np.column_stack([one.predict(X) for one in models])
-            low, high = np.empty(len(predicted)), np.empty(len(predicted))
-            for part in _slices(len(predicted), m):
-                low[part], high[part] = _plus(predicted[part][:, label], self.scores_, coverage)
-            return low, high
-
-        return bounds
+            scores[label == k] = np.abs(held.values - one.predict(held))
+        return _LeavingFoldsOut(model.fit(observations), scores, models, label)
 
     # Input.
 
@@ -277,6 +274,75 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "predict_std of KKMCEX or RRMCEX."
             )
             raise DataError(msg)
+
+
+class _Bounds(ABC):
+    """A fitted method and its errors on observations left out: ends of intervals follow."""
+
+    def __init__(self, model: Any, scores: Floats) -> None:
+        self.model = model
+        self.scores = scores
+
+    @abstractmethod
+    def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
+        """Lower and upper ends at index pairs."""
+
+
+class _Around(_Bounds):
+    """The same width on both sides of every prediction; the errors are sorted."""
+
+    def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
+        middle, width = self.model.predict(X), _smallest(self.scores, coverage)
+        return middle - width, middle + width
+
+
+class _LeavingOneOut(_Bounds):
+    """Jackknife+ from the residuals r: f^(-i)(t) = f(t) - lambda_ti r_i."""
+
+    def __init__(self, model: GaussianProcessReading, scores: Floats, residuals: Floats) -> None:
+        super().__init__(model, scores)
+        self._residuals = residuals
+
+    @cached_property
+    def _posterior(self) -> DualPosterior:
+        return DualPosterior(_dual_problem(self.model))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if name != "_posterior"}
+
+    def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
+        rows, cols = self.model._pairs(X, reset=False)
+        middle, targets = self.model.predict(X), self.model._reading.targets(rows, cols)
+        low, high = np.empty(len(rows)), np.empty(len(rows))
+        for part in _slices(len(rows), len(self._residuals)):
+            moved = self._posterior.influence(targets.take(part)) * self._residuals
+            low[part], high[part] = _plus(middle[part, None] - moved, self.scores, coverage)
+        return low, high
+
+
+class _LeavingFoldsOut(_Bounds):
+    """CV+: the fit without the fold of i in place of that without i."""
+
+    def __init__(
+        self, model: MatrixRegressor, scores: Floats, models: list[MatrixRegressor], label: Index
+    ) -> None:
+        super().__init__(model, scores)
+        self._models, self._label = models, label
+
+    def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
+        predicted = np.column_stack([one.predict(X) for one in self._models])
+        low, high = np.empty(len(predicted)), np.empty(len(predicted))
+        for part in _slices(len(predicted), len(self._label)):
+            left_out = predicted[part][:, self._label]
+            low[part], high[part] = _plus(left_out, self.scores, coverage)
+        return low, high
+
+
+def _dual_problem(model: Any) -> RidgeProblem:
+    """The problem that a fitted method has solved."""
+    reading = model._reading
+    row, col = reading.priors
+    return RidgeProblem(row.kernel, col.kernel, reading.sampled, reading.mu)
 
 
 def _leaves_one_out(model: MatrixRegressor, observations: Observations) -> bool:

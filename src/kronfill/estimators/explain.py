@@ -137,7 +137,7 @@ class Explained(GaussianProcessReading):
         i, j = self._entry(row, col)
         s, dual = reading.sampled, self._dual()
         left, right = (
-            prior.kernel.block(np.array([at]), index)[0]
+            prior.kernel.block(np.array([at]))[0][index]  # an item may be asked for many times
             for prior, at, index in zip(reading.priors, (i, j), (s.rows, s.cols), strict=True)
         )
         similarity = left * right

@@ -24,14 +24,11 @@ from kronfill.estimators.priors import AxisPrior
 from kronfill.linalg.auto import solve_in_factors
 from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.free_effects import FreeEffects
-from kronfill.linalg.matheron import prior_error
-from kronfill.linalg.posterior import (
-    DirectPosterior,
-    DualPosterior,
-    IterativePosterior,
-    Posterior,
-)
+from kronfill.linalg.iterativeposterior import IterativePosterior
+from kronfill.linalg.matheron import FactorSampler, Sampler, SpikedSampler
+from kronfill.linalg.posterior import DirectPosterior, DualPosterior, Posterior
 from kronfill.linalg.ridge import RidgeProblem, Sampled
+from kronfill.linalg.spikedposterior import SpikedPosterior
 from kronfill.linalg.targets import Targets
 
 __all__ = ["GaussianProcessReading"]
@@ -76,13 +73,34 @@ class Reading:
     def posterior_given(self, sampled: Sampled) -> Posterior:
         """By the smallest system: m x m, or a b x a b, or neither where both are too large."""
         row, col = self.priors
-        if sampled.m > SMALL:
-            unknowns = row.phi.shape[1] * col.phi.shape[1]
-            if unknowns <= min(sampled.m, DIRECT_LIMIT):
-                return DirectPosterior(row.phi, col.phi, sampled, self.mu)
-            if sampled.m > DIRECT_LIMIT:
-                return IterativePosterior(row.phi, col.phi, sampled, self.mu)
-        return DualPosterior(RidgeProblem(row.kernel, col.kernel, sampled, self.mu))
+        if sampled.m > SMALL and row.rank * col.rank <= min(sampled.m, DIRECT_LIMIT):
+            return DirectPosterior(row.phi, col.phi, sampled, self.mu)
+        if sampled.m <= DIRECT_LIMIT:
+            return DualPosterior(RidgeProblem(row.kernel, col.kernel, sampled, self.mu))
+        if self._spiked:
+            return SpikedPosterior(row.split, col.split, sampled, self.mu)
+        return IterativePosterior(row.phi, col.phi, sampled, self.mu)
+
+    @property
+    def by_solves(self) -> bool:
+        """Whether every variance is an iterative solve."""
+        return isinstance(self.posterior, IterativePosterior | SpikedPosterior)
+
+    @property
+    def _spiked(self) -> bool:
+        """Whether a kernel has an identity part."""
+        return any(prior.kernel.split()[1] > 0 for prior in self.priors)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Draws posterior errors of large blocks."""
+        row, col = self.priors
+        if self._spiked:
+            kept = self.posterior
+            if not isinstance(kept, SpikedPosterior):
+                kept = SpikedPosterior(row.split, col.split, self.sampled, self.mu)
+            return SpikedSampler(kept)
+        return FactorSampler(row.phi, col.phi, self.sampled, self.mu, self.fit)
 
     def fit(self, values: Floats) -> tuple[Floats, AdditiveEffects | None]:
         """X in factor space and the effects if these values had been observed."""
@@ -142,7 +160,7 @@ class GaussianProcessReading(MatrixRegressor):
         return Reading(self._priors(), sampled, self.mu_, float(rest @ rest) / self.mu_ + norm)
 
     def __getstate__(self) -> Any:
-        state = super().__getstate__()
+        state = dict(super().__getstate__())  # scikit-learn hands out the attributes themselves
         state.pop("_kept_reading", None)  # large, and soon made again
         return state
 
@@ -248,9 +266,10 @@ class GaussianProcessReading(MatrixRegressor):
 
         Notes
         -----
-        Blocks of up to 2,000 entries are drawn from their covariance; larger ones by Matheron's
-        rule, one solve per sample. To sample rows that are not in the table, put them into the
-        kernel as rows without observations.
+        Blocks of up to 2,000 entries are drawn from their covariance; larger ones, and all where
+        the system is too large for a factorisation, by Matheron's rule, one solve per sample. To
+        sample rows that are not in the table, put them into the kernel as rows without
+        observations.
 
         Examples
         --------
@@ -270,15 +289,12 @@ class GaussianProcessReading(MatrixRegressor):
         mean = self.predict_matrix(at_r, at_c)
         out = np.empty((n_samples, *mean.shape))
         rng = np.random.default_rng(random_state)
-        iterative = isinstance(reading.posterior, IterativePosterior)
-        if len(targets) <= BLOCK_LIMIT and not iterative:
+        if len(targets) <= BLOCK_LIMIT and not reading.by_solves:
             root = _square_root(reading.posterior.covariance(targets, targets))
             out[:] = (rng.standard_normal((n_samples, len(targets))) @ root.T).reshape(out.shape)
         else:
-            left, right = (prior.phi for prior in reading.priors)
             for sink in out:
-                error = prior_error(left, right, reading.sampled, self.mu_, reading.fit, rng)
-                sink[:] = error.block(left, right, at_r, at_c)
+                sink[:] = reading.sampler.error(at_r, at_c, rng)
         return np.asarray(mean + scale * out)
 
     def _std(self, targets: Targets) -> Floats:

@@ -15,6 +15,7 @@ from kronfill.linalg.halfstep import GivenFactor
 from kronfill.linalg.lowrank import LowRankFactor
 from kronfill.linalg.primal import FACTOR_RTOL
 from kronfill.linalg.ridge import KernelLike
+from kronfill.linalg.spiked import Split
 from kronfill.linalg.targets import Side
 
 __all__ = ["AxisPrior", "CutPrior", "KernelPrior"]
@@ -35,6 +36,16 @@ class AxisPrior(ABC):
     @abstractmethod
     def phi(self) -> Floats:
         """Its factor for all known items."""
+
+    @cached_property
+    def split(self) -> Split:
+        """The kernel less its identity part, factored, and that part."""
+        return Split.of(self.kernel, FACTOR_RTOL)
+
+    @property
+    def rank(self) -> int:
+        """Its rank; with an identity part that is full, and known without any work."""
+        return self.kernel.n if self.kernel.split()[1] else self.phi.shape[1]
 
     def known(self, items: Index) -> Side:
         """Items of the table."""

@@ -58,7 +58,7 @@ class Auto(Iterative):
 
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`."""
-        size = _size(problem.sampled)
+        size = Size.of(problem.sampled)
         if size.m <= SMALL and not problem.sampled.is_complete:
             reason = f"only {size.m} observations"
             return [_because(one, reason) for one in Cholesky().solve_targets(problem)]
@@ -94,15 +94,6 @@ class Auto(Iterative):
     def _settings(self) -> dict[str, Any]:
         """These settings, for an iterative solver."""
         return {field.name: getattr(self, field.name) for field in fields(Iterative)}
-
-
-def _size(s: Sampled) -> Size:
-    items = tuple(int(np.count_nonzero(count)) for count in s.mask.counts)
-    effects = 0
-    if s.effects is not None:
-        kinds = {"mean": 0, "rows": s.shape[0], "cols": s.shape[1], "both": sum(s.shape)}
-        effects = 1 + kinds[s.effects.kind]
-    return Size(s.m, s.shape, items, effects)  # type: ignore[arg-type]
 
 
 def _thin(problem: RidgeProblem, alternative: float) -> tuple[Split, Split] | None:
@@ -162,7 +153,7 @@ def solve_in_factors(
     reason = "as asked"
     if isinstance(chosen, Auto):
         ranks = (row_phi.shape[1], col_phi.shape[1])
-        size = _size(sampled)
+        size = Size.of(sampled)
         best, why = _least(_in_factors(size, ranks))
         reason = f"least expected time for m = {size.m} and ranks {ranks[0]} x {ranks[1]}: {why}"
         chosen = PrimalDirect() if best == "PrimalDirect" else PCG(**chosen._settings())

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from kronfill.linalg.dualoperator import DENSE_SHARE
 from kronfill.linalg.dualpcg import default_rank
 from kronfill.linalg.operator import uses_grams
+from kronfill.linalg.ridge import Sampled
 
 __all__ = [
     "Cost", "Size", "affordable_rank", "cholesky", "dual_pcg", "grid_eigen", "pcg",
@@ -42,6 +45,16 @@ class Size:
     """Rows and columns with an observation."""
     effects: int = 0
     """Number of effects, the mean included."""
+
+    @classmethod
+    def of(cls, s: Sampled) -> Size:
+        """The size of a problem with these observations."""
+        rows, cols = (int(np.count_nonzero(count)) for count in s.mask.counts)
+        effects = 0
+        if s.effects is not None:
+            kinds = {"mean": 0, "rows": s.shape[0], "cols": s.shape[1], "both": sum(s.shape)}
+            effects = 1 + kinds[s.effects.kind]
+        return cls(s.m, s.shape, (rows, cols), effects)
 
 
 @dataclass(frozen=True)

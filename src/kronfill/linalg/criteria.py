@@ -13,18 +13,18 @@ one reduction serves every mu.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill.linalg.effects import EffectsDesign
-from kronfill.linalg.operator import pair_products
-from kronfill.linalg.pcg import PCG, FactorSystem
+from kronfill.linalg.pcg import PCG
 from kronfill.linalg.primal import FACTOR_RTOL
 from kronfill.linalg.reduction import DualForm, PrimalForm, Reduced, Shifted
 from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
+from kronfill.linalg.splitpath import SplitPath
 
 __all__ = [
     "Criteria",
@@ -252,6 +252,9 @@ def _thin_factors(problem: RidgeProblem, work: float) -> tuple[Floats, Floats] |
     limit = 1
     while limit < m and primal_work(m, limit + 1) < work:
         limit = min(m, int(limit * 1.1) + 1)
+    kernels = (problem.row_kernel, problem.col_kernel)
+    if np.prod([kernel.n for kernel in kernels if kernel.split()[1]]) > limit:
+        return None  # an identity part makes the rank full: no need to look for a factor
     row = problem.row_kernel.factor(rtol=FACTOR_RTOL, max_rank=limit + 1).phi
     if row.shape[1] > limit:
         return None
@@ -294,24 +297,42 @@ def best_mu(problem: RidgeProblem) -> float:
 
 
 def _holdout_mu(problem: RidgeProblem, scale: float) -> float:
-    """The mu with the least error on held-out entries, each solve from the one before."""
+    """The mu with the least error on held-out entries, each solve from one of those before."""
     train, test = holdout_split(problem.sampled)
-    row = problem.row_kernel.factor(rtol=FACTOR_RTOL).phi
-    col = problem.col_kernel.factor(rtol=FACTOR_RTOL).phi
-    system = FactorSystem.of(row, col, train)
-    start: Floats | None = None
+    path = SplitPath.of(replace(problem, sampled=train))
+    return path_minimum(_HoldOut(path, test), scale * np.logspace(2, -6, 9))
 
-    def error(mu: float) -> float:
-        nonlocal start
-        result = PCG(tol=1e-2, max_iter=100).solve_system(system, mu, start)
-        start = result.core
-        fitted = pair_products(row @ start, col, test.rows, test.cols)
+
+class _HoldOut:
+    """Error on held-out entries for one mu after the other, from warm starts."""
+
+    def __init__(self, path: SplitPath, test: Sampled) -> None:
+        self._path, self._test = path, test
+        self._system = path.systems(path.sampled.values)
+        self._least = np.inf
+        self._starts: dict[float, Floats] = {}
+        """Solutions of the best mu and of the last one: no others are started from."""
+        self._best = np.nan
+
+    def __call__(self, mu: float) -> float:
+        """Weighted sum of squared errors."""
+        near = min(self._starts, key=lambda other: abs(np.log(other / mu)), default=None)
+        start = None if near is None else self._starts[near]
+        result = PCG(tol=1e-2, max_iter=100).solve_system(self._system(mu), mu, start)
+        test = self._test
+        fitted = self._path.elsewhere(result.dual, test.rows, test.cols)
         if result.effects is not None:
             fitted += result.effects.at(test.rows, test.cols)
         gap = test.root_weights * (test.values - fitted)
-        return float(gap @ gap)
-
-    return path_minimum(error, scale * np.logspace(2, -6, 9))
+        error = float(gap @ gap)
+        if error < self._least:
+            self._least, self._best = error, mu
+        self._starts = {
+            key: core
+            for key, core in {**self._starts, mu: result.core}.items()
+            if key in (mu, self._best)
+        }
+        return error
 
 
 def path_minimum(error: Callable[[float], float], mus: Floats) -> float:

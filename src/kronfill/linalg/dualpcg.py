@@ -13,6 +13,7 @@ iteration runs on P A P, preconditioned by P (F F^T + mu I)^-1 P.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +23,11 @@ from numpy.typing import NDArray
 from kronfill.errors import ParameterError
 from kronfill.linalg.dualoperator import DualOperator
 from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.iterative import Iterative, Rounds
 from kronfill.linalg.lowrank import pivoted_cholesky
 from kronfill.linalg.memory import require_memory
-from kronfill.linalg.pcg import Iterative
 from kronfill.linalg.ridge import RidgeProblem, RidgeResult, Sampled
-from kronfill.linalg.solution import Solution, Status
+from kronfill.linalg.system import inner
 from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["DualPCG", "default_rank"]
@@ -80,6 +81,10 @@ class DualPCG(Iterative):
 
     def solve(self, problem: RidgeProblem) -> RidgeResult:
         """Iterate on the dual system."""
+        return self.solve_targets(problem)[0]
+
+    def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
+        """See :class:`RidgeSolver`: one preconditioner serves all targets."""
         begun = time.monotonic()
         s = problem.sampled
         rank = min(s.m, default_rank(s.m) if self.rank is None else self.rank)
@@ -88,70 +93,23 @@ class DualPCG(Iterative):
         operator = DualOperator(problem.row_kernel, problem.col_kernel, s.mask)
         with one_blas_thread():
             system = _DualSystem(operator, s, problem.mu, rank)
-            z, status, history, residual = self._iterate(system, begun + self.time_limit)
-            dual, effects = system.result(z)
-        solution = Solution(status, "DualPCG", "", len(history), residual, tuple(history))
-        return RidgeResult(dual, effects, solution)
-
-    def _iterate(
-        self, system: _DualSystem, deadline: float
-    ) -> tuple[Floats, Status, list[float], float]:
-        """Plain preconditioned CG; where its residual has drifted from the true one, again."""
-        history: list[float] = []
-        z, r = np.zeros_like(system.rhs), system.rhs.copy()
-        measured = float(np.linalg.norm(r)) / system.norm_y if system.norm_y > 0 else 0.0
-        status = Status.CONVERGED
-        while measured > self.tol:
-            begun = len(history)
-            status = self._descend(system, z, r, deadline, history)
-            r = system.rhs - system.times(z)
-            previous, measured = measured, float(np.linalg.norm(r)) / system.norm_y
-            if measured <= self.tol:
-                status = Status.CONVERGED
-            elif status is not Status.CONVERGED:
-                break
-            elif measured > 0.5 * previous or len(history) == begun:
-                status = Status.STALLED
-                break
-        return z, status, history, measured
-
-    def _descend(
-        self, system: _DualSystem, z: Floats, r: Floats, deadline: float, history: list[float]
-    ) -> Status:
-        step_to = system.precondition(r)
-        direction, rho = step_to.copy(), float(r @ step_to)
-        while True:
-            if len(history) >= self.max_iter:
-                return Status.MAX_ITERATIONS
-            if time.monotonic() > deadline:
-                return Status.TIME_LIMIT
-            image = system.times(direction)
-            curvature = float(direction @ image)
-            if not curvature > 0.0 or not rho > 0.0:
-                return Status.STALLED
-            z += (rho / curvature) * direction
-            r -= (rho / curvature) * image
-            history.append(float(np.linalg.norm(r)) / system.norm_y)
-            self.report(len(history), history[-1])
-            if history[-1] <= 0.9 * self.tol:
-                return Status.CONVERGED
-            step_to = system.precondition(r)
-            rho, previous = float(r @ step_to), rho
-            direction *= rho / previous
-            direction += step_to
+            found, solutions = Rounds(self, system, problem.mu, begun=begun).solve()
+            return [
+                RidgeResult(*system.result(z, k), solution)
+                for k, (z, solution) in enumerate(zip(found, solutions, strict=True))
+            ]
 
 
 class _DualSystem:
-    """P (diag(s) Kbar diag(s) + mu I) P with its preconditioner."""
+    """P diag(s) Kbar diag(s) P with its preconditioner, for :class:`Rounds`."""
 
     def __init__(self, operator: DualOperator, sampled: Sampled, mu: float, rank: int) -> None:
         self._operator = operator
         self._sampled = sampled
         self._mu = mu
         self._root = None if sampled.weights is None else np.sqrt(sampled.weights)
-        target = self._scaled(sampled.values)
-        self.norm_y = float(np.linalg.norm(target))
-        self.rhs = self._project(target)
+        self._values = sampled.values.T.reshape(-1, sampled.m)  # one row for each target
+        self.norm_y = np.array([float(np.linalg.norm(self._scaled(y))) for y in self._values])
         self._basis, self._gain = self._partial_factor(rank)
 
     def _scaled(self, v: Floats) -> Floats:
@@ -164,9 +122,23 @@ class _DualSystem:
             return v
         return self._scaled(effects.remove(v if self._root is None else v / self._root))
 
-    def times(self, z: Floats) -> Floats:
-        """P A z, z being in the range of P."""
-        return self._project(self._scaled(self._operator @ self._scaled(z)) + self._mu * z)
+    def rhs(self) -> Floats:
+        """P (s o y)."""
+        return np.stack([self._project(self._scaled(y)) for y in self._values])
+
+    def normal(self, x: Floats) -> Floats:
+        """P diag(s) Kbar diag(s) x, x being in the range of P."""
+        return _each(lambda z: self._project(self._scaled(self._operator @ self._scaled(z))), x)
+
+    def within(self, x: Floats) -> Floats:
+        """See :class:`Measured`: all steps are projected already."""
+        return x
+
+    def expected_norm(self, r: Floats) -> Floats:
+        """See :class:`Measured`: here the residual is the dual one."""
+        return self._mu * np.sqrt(inner(r, r))
+
+    dual_norm = expected_norm
 
     def _partial_factor(self, rank: int) -> tuple[Floats, Floats]:
         """U and 1 / (sigma^2 + mu) - 1 / mu of the partial factorisation."""
@@ -187,17 +159,25 @@ class _DualSystem:
         basis = phi @ (turn[:, keep] / np.sqrt(lam[keep]))
         return basis, 1.0 / (lam[keep] + self._mu) - 1.0 / self._mu
 
-    def precondition(self, r: Floats) -> Floats:
-        """P (F F^T + mu I)^-1 r, r being in the range of P."""
-        out = r / self._mu + self._basis @ (self._gain * (self._basis.T @ r))
-        return self._project(out)
+    def precondition(self, r: Floats, mu: float) -> Floats:
+        """P (F F^T + mu I)^-1 r, r being in the range of P; mu is that of the factorisation."""
 
-    def result(self, z: Floats) -> tuple[Floats, AdditiveEffects | None]:
-        """Dual vector and effects."""
+        def one(v: Floats) -> Floats:
+            return self._project(v / mu + self._basis @ (self._gain * (self._basis.T @ v)))
+
+        return _each(one, r)
+
+    def result(self, z: Floats, target: int) -> tuple[Floats, AdditiveEffects | None]:
+        """Dual vector and effects of one target."""
         dual = self._scaled(z)
         effects = self._sampled.effects
         if effects is None:
             return dual, None
         weights = 1.0 if self._sampled.weights is None else self._sampled.weights
-        rest = self._sampled.values - self._operator @ dual - self._mu * dual / weights
+        rest = self._values[target] - self._operator @ dual - self._mu * dual / weights
         return dual, effects.fit(rest)
+
+
+def _each(function: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """A function of one vector, for each row; no copy is made of a single one."""
+    return function(x[0])[None] if len(x) == 1 else np.stack([function(one) for one in x])

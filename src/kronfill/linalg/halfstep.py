@@ -162,16 +162,12 @@ class GivenFactor:
         """Diagonal of K."""
         return np.asarray(np.einsum("ij,ij->i", self.phi, self.phi))
 
-    @cached_property
-    def _matrix(self) -> Floats:
-        return np.asarray(self.phi @ self.phi.T)
-
     def block(
         self, rows: NDArray[np.intp] | None = None, cols: NDArray[np.intp] | None = None
     ) -> Floats:
         """K[rows, cols]."""
-        full = np.arange(self.n)
-        return self._matrix[np.ix_(full if rows is None else rows, full if cols is None else cols)]
+        left, right = (self.phi if at is None else self.phi[at] for at in (rows, cols))
+        return np.asarray(left @ right.T)
 
     def factor(self, rtol: float = 1e-13, max_rank: int | None = None) -> FactorLike:
         """The factor itself."""

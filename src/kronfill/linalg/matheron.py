@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,42 +17,79 @@ from numpy.typing import NDArray
 
 from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.operator import pair_products
+from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import Sampled
+from kronfill.linalg.spikedposterior import SpikedPosterior
 
-__all__ = ["PriorError", "prior_error"]
+__all__ = ["FactorSampler", "Sampler", "SpikedSampler"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
+SOLVER = PCG(tol=1e-6)
 Fit = Callable[[Floats], tuple[Floats, AdditiveEffects | None]]
 
 
+class Sampler(ABC):
+    """Draws what a fit to data from the prior gets wrong, for s^2 = 1."""
+
+    @abstractmethod
+    def error(self, rows: Index, cols: Index, rng: np.random.Generator) -> Floats:
+        """One error on a block of known rows and columns."""
+
+
 @dataclass(frozen=True, eq=False)
-class PriorError:
-    """What a fit to data drawn from the prior got wrong, for s^2 = 1."""
+class FactorSampler(Sampler):
+    """In the space of two factors; ``fit`` gives X and effects for values that were observed."""
 
-    core: Floats
-    effects: AdditiveEffects | None
+    row_phi: Floats
+    col_phi: Floats
+    sampled: Sampled
+    mu: float
+    fit: Fit
 
-    def block(self, row_phi: Floats, col_phi: Floats, rows: Index, cols: Index) -> Floats:
-        """The error on a block of known rows and columns, ``phi`` being that of all items."""
-        out = row_phi[rows] @ self.core @ col_phi[cols].T
-        if self.effects is not None:
-            out -= self.effects.outer(self.effects.row[rows], self.effects.col[cols])
-        return np.asarray(out)
+    def error(self, rows: Index, cols: Index, rng: np.random.Generator) -> Floats:
+        """See :class:`Sampler`."""
+        s = self.sampled
+        core = rng.standard_normal((self.row_phi.shape[1], self.col_phi.shape[1]))
+        noise = np.sqrt(self.mu) / s.root_weights * rng.standard_normal(s.m)
+        drawn = pair_products(self.row_phi @ core, self.col_phi, s.rows, s.cols)
+        fitted, effects = self.fit(drawn + noise)
+        out = self.row_phi[rows] @ (core - fitted) @ self.col_phi[cols].T
+        return _less(out, effects, rows, cols)
 
 
-def prior_error(
-    row_phi: Floats,
-    col_phi: Floats,
-    sampled: Sampled,
-    mu: float,
-    fit: Fit,
-    rng: np.random.Generator,
-) -> PriorError:
-    """One error, drawn with ``rng``; ``fit`` gives X and effects for values that were observed."""
-    s = sampled
-    core = rng.standard_normal((row_phi.shape[1], col_phi.shape[1]))
-    noise = np.sqrt(mu) / s.root_weights * rng.standard_normal(s.m)
-    values = pair_products(row_phi @ core, col_phi, s.rows, s.cols) + noise
-    fitted, effects = fit(values)
-    return PriorError(core - fitted, effects)
+@dataclass(frozen=True, eq=False)
+class SpikedSampler(Sampler):
+    """For kernels with an identity part: an entry has a part of its own besides."""
+
+    posterior: SpikedPosterior
+
+    def error(self, rows: Index, cols: Index, rng: np.random.Generator) -> Floats:
+        """See :class:`Sampler`."""
+        p, s = self.posterior, self.posterior.given
+        x = p.draw(rng)
+        own = np.sqrt(p.fold) * rng.standard_normal(s.m)
+        noise = np.sqrt(p.mu) / s.root_weights * rng.standard_normal(s.m)
+        drawn = pair_products(*p.tables(x), s.rows, s.cols)
+        fit = SOLVER.solve_system(p.system(drawn + own + noise), p.mu)
+        left, right = p.tables(x - fit.core)
+        out = _less(left[rows] @ right[cols].T, fit.effects, rows, cols)
+        # Of its own part the fit knows fold d at an observed entry, and nothing elsewhere.
+        return out + self._own(rows, cols, own - p.fold * fit.dual, rng)
+
+    def _own(self, rows: Index, cols: Index, seen: Floats, rng: np.random.Generator) -> Floats:
+        """What the entries of a block have to themselves, an entry named twice the same."""
+        some_r, at_r = np.unique(rows, return_inverse=True)
+        some_c, at_c = np.unique(cols, return_inverse=True)
+        out = np.sqrt(self.posterior.fold) * rng.standard_normal((len(some_r), len(some_c)))
+        positions = self.posterior.given.sparse(np.arange(1.0, len(seen) + 1))
+        known = positions[some_r][:, some_c].tocoo()
+        out[known.row, known.col] = seen[known.data.astype(np.intp) - 1]
+        return np.asarray(out[np.ix_(at_r, at_c)])
+
+
+def _less(out: Floats, effects: AdditiveEffects | None, rows: Index, cols: Index) -> Floats:
+    """Take the effects that were fitted off a block."""
+    if effects is not None:
+        out -= effects.outer(effects.row[rows], effects.col[cols])
+    return np.asarray(out)

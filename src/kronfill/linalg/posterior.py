@@ -14,39 +14,32 @@ k - psi psi^T is what a new item has of its own: no item of the table tells anyt
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from kronfill.errors import ConvergenceWarning
 from kronfill.linalg.dense import entry_kernel
 from kronfill.linalg.effects import AdditiveEffects
-from kronfill.linalg.factorsystem import FactorSystem
 from kronfill.linalg.free_effects import FreeEffects
 from kronfill.linalg.operator import pair_products
 from kronfill.linalg.primal import normal_equations
 from kronfill.linalg.ridge import RidgeProblem, Sampled
-from kronfill.linalg.system import NormalMap, inner
 from kronfill.linalg.targets import Targets, gathered
 
 __all__ = [
     "DirectPosterior",
     "DualPosterior",
-    "IterativePosterior",
+    "FactorPosterior",
     "Posterior",
-    "solve_many",
 ]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 CHUNK_FLOATS = 8_000_000
-TOL = 1e-10
 
 
 class Posterior(ABC):
@@ -124,7 +117,7 @@ class DualPosterior(Posterior):
 
     def _variance(self, targets: Targets) -> Floats:
         minus, plus = self._parts(targets)
-        return np.asarray(targets.prior - _squares(minus) + _squares(plus))
+        return np.asarray(targets.prior - column_products(minus) + column_products(plus))
 
     def influence(self, targets: Targets) -> Floats:
         """lambda_ti with f(t) = sum_i lambda_ti y_i, one row for each (estimable) entry t.
@@ -155,7 +148,7 @@ class DualPosterior(Posterior):
         return out
 
 
-class _FactorPosterior(Posterior):
+class FactorPosterior(Posterior):
     """In the space of the factors of the two kernels."""
 
     def __init__(self, row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) -> None:
@@ -183,7 +176,7 @@ class _FactorPosterior(Posterior):
     def _coordinates(self, targets: Targets) -> tuple[Floats, Floats]:
         """u of each entry, and its prior variance that the factors do not carry."""
         p, q = targets.row.phi(targets.at_r), targets.col.phi(targets.at_c)
-        own = np.maximum(targets.prior - _squares(p.T) * _squares(q.T), 0.0)
+        own = np.maximum(targets.prior - column_products(p.T) * column_products(q.T), 0.0)
         # In the table the factors carry everything, up to rounding.
         own[(targets.rows >= 0) & (targets.cols >= 0)] = 0.0
         psi = (p[:, :, None] * q[:, None, :]).reshape(len(targets), -1)
@@ -216,7 +209,7 @@ class _FactorPosterior(Posterior):
         return np.asarray(z.multiply(self.effects.solve(z)).sum(axis=1)).ravel()
 
 
-class DirectPosterior(_FactorPosterior):
+class DirectPosterior(FactorPosterior):
     """By a Cholesky factorisation of the a b x a b normal equations."""
 
     def __init__(self, row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) -> None:
@@ -227,7 +220,7 @@ class DirectPosterior(_FactorPosterior):
     def _variance(self, targets: Targets) -> Floats:
         u, own = self._coordinates(targets)
         return np.asarray(
-            own + self.mu * (_squares(self._whiten(u.T)) + self._effects_variance(targets))
+            own + self.mu * (column_products(self._whiten(u.T)) + self._effects_variance(targets))
         )
 
     def _solve(self, u: Floats) -> Floats:
@@ -244,62 +237,6 @@ class DirectPosterior(_FactorPosterior):
             return core, None
         fitted = pair_products(self._row_phi @ core, self._col_phi, s.rows, s.cols)
         return core, s.effects.fit(values - fitted)
-
-
-class IterativePosterior(_FactorPosterior):
-    """By conjugate gradients in factor space, one right-hand side per entry."""
-
-    @cached_property
-    def _system(self) -> FactorSystem:
-        return FactorSystem.of(self._row_phi, self._col_phi, self.sampled)
-
-    def _turn(self, u: Floats) -> Floats:
-        """See :class:`_FactorPosterior`."""
-        cores = u.reshape(-1, *self._core_shape)
-        return np.stack([self._system.start(core) for core in cores]).reshape(u.shape)
-
-    def _solve(self, u: Floats, tol: float = TOL) -> Floats:
-        shape = (-1, *self._system.start(np.zeros(self._core_shape)).shape)
-        return solve_many(self._system, self.mu, u.reshape(shape), tol).reshape(u.shape)
-
-    def _variance(self, targets: Targets) -> Floats:
-        u, own = self._coordinates(targets)
-        # The error of u^T x is the square of that of x, in the norm of the system.
-        reduced = _squares(u.T, self._solve(u, tol=np.sqrt(TOL)).T)
-        return np.asarray(own + self.mu * (reduced + self._effects_variance(targets)))
-
-
-def solve_many(
-    system: NormalMap, mu: float, rhs: Floats, tol: float = TOL, max_iter: int = 2000
-) -> Floats:
-    """(Psi^T M Psi + mu I)^-1 rhs for right-hand sides of shape (t, a, b), in the system's basis.
-
-    Conjugate gradients until the residual has fallen by ``tol`` in the norm of the preconditioner.
-    """
-    x, r = np.zeros_like(rhs), rhs.copy()
-    z = system.precondition(r, mu)
-    direction, rho = z.copy(), inner(r, z)
-    target = tol**2 * rho
-    todo = np.flatnonzero(rho > 0)
-    for _ in range(max_iter):
-        if not len(todo):
-            break
-        image = system.normal(direction[todo]) + mu * direction[todo]
-        step = (rho[todo] / inner(direction[todo], image))[:, None, None]
-        x[todo] += step * direction[todo]
-        r[todo] -= step * image
-        z = system.precondition(r[todo], mu)
-        now = inner(r[todo], z)
-        direction[todo] = z + (now / rho[todo])[:, None, None] * direction[todo]
-        rho[todo] = now
-        todo = todo[now > target[todo]]
-    if len(todo):
-        message = (
-            f"{len(todo)} of {len(rhs)} solves for a variance did not reach {tol:g} in {max_iter} "
-            "iterations: these variances come out too small. Use a larger mu."
-        )
-        warnings.warn(message, ConvergenceWarning, stacklevel=2)
-    return x
 
 
 class _Whitening:
@@ -334,6 +271,6 @@ def _solve_transposed(upper: Floats, b: Floats) -> Floats:
     return np.asarray(scipy.linalg.solve_triangular(upper, b, trans=1, check_finite=False))
 
 
-def _squares(left: Floats, right: Floats | None = None) -> Floats:
+def column_products(left: Floats, right: Floats | None = None) -> Floats:
     """Sum of products over the first axis."""
     return np.asarray(np.einsum("ij,ij->j", left, left if right is None else right))

@@ -7,6 +7,8 @@ M y is one solve for each mu. What else is needed of M is estimated, and the sta
   solve each. The mean of r_i^2 over all entries is that of r_i'^2, with the mean of M_ii in place
   of M_ii, plus the mean of r_i^2 - r_i'^2 over the sample: a difference estimator.
 * log det A by stochastic Lanczos quadrature.
+* Leave-row-out and leave-column-out by *sampled rows (columns)*: each is left out as a whole and
+  the others are solved for, from the solution for all.
 
 All right-hand sides go through the iterative solver together, each mu from the solution of the one
 before.
@@ -21,15 +23,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from kronfill.linalg.criteria import DETERMINED, likelihood
+from kronfill.linalg.criteria import DETERMINED, likelihood, part
 from kronfill.linalg.free_effects import FreeEffects
-from kronfill.linalg.operator import pair_products
-from kronfill.linalg.pcg import PCG, FactorSystem
+from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import RidgeProblem, Sampled
-from kronfill.linalg.spiked import SpikedSystem, Split
-from kronfill.linalg.system import System
+from kronfill.linalg.splitpath import SplitPath
 
-__all__ = ["Estimates", "estimate_criteria", "leave_one_out_at"]
+__all__ = ["Estimates", "estimate_criteria", "leave_group_out_at", "leave_one_out_at"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -51,8 +51,9 @@ class Estimates:
     residuals : ndarray of shape (k, q)
         Their leave-one-out residuals.
     values, errors : dict of str to ndarray of shape (k,)
-        "loo", "gcv" and "lml" as in :class:`~kronfill.linalg.criteria.Criteria`, as far as asked
-        for, and their standard errors.
+        "loo", "gcv" and "lml" as in :class:`~kronfill.linalg.criteria.Criteria`, "row" and
+        "column" the mean square error of those left out, as far as asked for; their standard
+        errors.
     """
 
     entries: Index
@@ -68,11 +69,12 @@ def estimate_criteria(
     *,
     samples: int = 64,
     probes: int = 8,
+    lines: int = 16,
     random_state: int = 0,
 ) -> Estimates:
     """Estimate criteria for each mu (largest first is the fastest order)."""
     s, rng = problem.sampled, np.random.default_rng(random_state)
-    solves = _Solves.of(problem, mus)
+    solves = _Solves(SplitPath.of(problem), mus)
     dual = solves.duals(s.values[:, None])[:, :, 0]
     signs = rng.choice([-1.0, 1.0], size=(s.m, probes))
     pool = np.flatnonzero(np.abs(dual[0]) > DETERMINED * np.abs(dual[0]).max())
@@ -91,51 +93,95 @@ def estimate_criteria(
         constant = float(np.log(s.root_weights).sum())
         values["lml"] = likelihood(dual @ s.values, logdet, freedom) + constant
         errors["lml"] = 0.5 * error
+    for name, groups in (("row", s.rows), ("column", s.cols)):
+        if name in names:
+            values[name], errors[name] = _lines_left_out(solves, groups, lines, rng)
     return Estimates(entries, residuals, values, errors)
 
 
 def leave_one_out_at(problem: RidgeProblem, entries: Index, mus: Floats) -> Floats:
     """Leave-one-out residuals of some entries by one solve each, shape (mus, entries)."""
-    solves = _Solves.of(problem, mus)
+    solves = _Solves(SplitPath.of(problem), mus)
     dual = solves.duals(problem.sampled.values[:, None])[:, entries, 0]
     return np.asarray(dual / solves.diagonal(entries))
+
+
+def leave_group_out_at(problem: RidgeProblem, groups: Index, chosen: Index, mus: Floats) -> Floats:
+    """Residuals of chosen groups, each left out as a whole: (mus, m), NaN for all other entries.
+
+    One solve for each group and mu, from the solution for all observations.
+    """
+    return _without(_Solves(SplitPath.of(problem), mus), groups, chosen)
+
+
+def _without(solves: _Solves, groups: Index, chosen: Index) -> Floats:
+    path, s = solves.path, solves.sampled
+    starts = solves.cores()
+    out = np.full((len(solves.mus), s.m), np.nan)
+    for group in chosen:
+        held = groups == group
+        if held.all():
+            continue
+        rest = replace(path, sampled=part(s, ~held))
+        system = rest.systems(rest.sampled.values)
+        rows, cols = s.rows[held], s.cols[held]
+        for k, mu in enumerate(map(float, solves.mus)):
+            solved = SOLVER.solve_system(system(mu), mu, starts[k])
+            fitted = rest.elsewhere(solved.dual, rows, cols)
+            if solved.effects is not None:
+                fitted += solved.effects.at(rows, cols)
+            out[k, held] = s.values[held] - fitted
+    return out
+
+
+def _lines_left_out(
+    solves: _Solves, groups: Index, count: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Mean square error of rows (columns) left out, from some of them: a ratio of sums."""
+    items, s = np.unique(groups), solves.sampled
+    chosen = np.sort(rng.choice(items, size=min(count, len(items)), replace=False))
+    residuals = _without(solves, groups, chosen)
+    weights = s.root_weights**2
+    squares = np.array([(weights * residuals**2)[:, groups == g].sum(axis=1) for g in chosen])
+    sizes = np.array([weights[groups == g].sum() for g in chosen])
+    ratio = squares.sum(axis=0) / sizes.sum()
+    gaps = (squares - np.outer(sizes, ratio)) / sizes.mean()
+    _, error = _mean_error(gaps.T)
+    return ratio, error * np.sqrt(1 - len(chosen) / len(items))
 
 
 @dataclass(frozen=True, eq=False)
 class _Solves:
     """The iterative solver for many right-hand sides along a path of mu."""
 
-    row: Split
-    col: Split
-    sampled: Sampled
+    path: SplitPath
     mus: Floats
 
-    @classmethod
-    def of(cls, problem: RidgeProblem, mus: Floats) -> _Solves:
-        row, col = Split.of(problem.row_kernel), Split.of(problem.col_kernel)
-        return cls(row, col, problem.sampled, mus)
+    @property
+    def sampled(self) -> Sampled:
+        """The observed entries."""
+        return self.path.sampled
 
     @property
     def _batch(self) -> int:
-        n, l = self.sampled.shape
-        a, b = self.row.factor.phi.shape[1], self.col.factor.phi.shape[1]
-        spikes = n * b + l * a if self.row.ridge or self.col.ridge else 0
-        return int(max(1, BATCH_FLOATS // max(1, a * b + spikes, self.sampled.m)))
+        return int(max(1, BATCH_FLOATS // max(1, self.path.unknowns, self.sampled.m)))
 
-    def _systems(self, targets: Floats) -> list[System]:
-        """One system per mu; without an identity part they are the same one."""
-        sampled = replace(self.sampled, values=targets)
-        if self.row.ridge or self.col.ridge:
-            return [SpikedSystem.of(self.row, self.col, sampled, float(mu)) for mu in self.mus]
-        plain = FactorSystem.of(self.row.factor.phi, self.col.factor.phi, sampled)
-        return [plain] * len(self.mus)
+    def cores(self) -> list[Floats]:
+        """The solution for the observed values, for each mu."""
+        system = self.path.systems(self.sampled.values)
+        out: list[Floats] = []
+        for mu in map(float, self.mus):
+            start = out[-1] if out else None
+            out.append(SOLVER.solve_system(system(mu), mu, start).core)
+        return out
 
     def duals(self, targets: Floats) -> Floats:
         """The dual vectors of each target, shape (mus, m, targets)."""
         out = np.empty((len(self.mus), *targets.shape))
         starts: list[Floats] | None = None
-        for k, system in enumerate(self._systems(np.ascontiguousarray(targets))):
-            solved = SOLVER.solve_all(system, float(self.mus[k]), starts)
+        system = self.path.systems(np.ascontiguousarray(targets))
+        for k, mu in enumerate(map(float, self.mus)):
+            solved = SOLVER.solve_all(system(mu), mu, starts)
             starts = [one.core for one in solved]
             for t, one in enumerate(solved):
                 out[k, :, t] = one.dual
@@ -231,7 +277,8 @@ def _lanczos(solves: _Solves, start: Floats, steps: int) -> tuple[Floats, Floats
     diagonal: list[float] = []
     beside: list[float] = []
     while True:
-        image = root * _kernel_product(solves, root * basis[-1])
+        v = root * basis[-1]
+        image = root * (solves.path.elsewhere(v, s.rows, s.cols) + solves.path.fold * v)
         image = _project(s, image[:, None])[:, 0]
         diagonal.append(float(basis[-1] @ image))
         known = np.array(basis)
@@ -242,17 +289,3 @@ def _lanczos(solves: _Solves, start: Floats, steps: int) -> tuple[Floats, Floats
             return np.array(diagonal), np.array(beside)
         beside.append(length)
         basis.append(image / length)
-
-
-def _kernel_product(solves: _Solves, v: Floats) -> Floats:
-    """Kbar v with K = Phi Phi^T + e I on either axis: four terms, each a pass over the entries."""
-    s = solves.sampled
-    p, q = solves.row.factor.phi, solves.col.factor.phi
-    table = s.sparse(v)
-    by_row, by_col = table @ q, table.T @ p
-    out = pair_products(p @ (p.T @ by_row), q, s.rows, s.cols)
-    if solves.row.ridge:
-        out += solves.row.ridge * pair_products(by_row, q, s.rows, s.cols)
-    if solves.col.ridge:
-        out += solves.col.ridge * pair_products(p, by_col, s.rows, s.cols)
-    return out + (solves.row.ridge * solves.col.ridge) * v

@@ -14,7 +14,8 @@ Examples
 from kronfill.selection.choice import Choice, Nested, choose
 from kronfill.selection.families import Mixture, Parameters
 from kronfill.selection.kernels import KernelTuner
-from kronfill.selection.path import MuPath, leave_out, mu_path
+from kronfill.selection.leaving import leave_out
+from kronfill.selection.path import MuPath, mu_path
 from kronfill.selection.splitters import ColumnKFold, EntryKFold, RowColumnKFold, RowKFold
 
 __all__ = [

@@ -190,6 +190,24 @@ class KernelTuner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         fitted: MatrixRegressor = self.estimator_
         return fitted.predict(X)
 
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of the prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 2) or Observations
+            Entries to predict.
+        y, sample_weight : array-like of shape (t,), optional
+            As for the estimator.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        fitted: MatrixRegressor = self.estimator_
+        return fitted.score(X, y, sample_weight)
+
     def __sklearn_is_fitted__(self) -> bool:
         return "estimator_" in vars(self)
 

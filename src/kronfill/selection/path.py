@@ -26,7 +26,7 @@ from kronfill.linalg.stochastic import estimate_criteria
 from kronfill.selection.problems import checked, few_threads, ridge_problem
 from kronfill.selection.splitters import EntryKFold
 
-__all__ = ["MuPath", "leave_out", "mu_path"]
+__all__ = ["EXACT_WORK", "MuPath", "mu_path"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -51,7 +51,7 @@ class MuPath:
     errors : dict of str to ndarray of shape (k,)
         Standard error of each criterion; zero where it is exact.
     best : dict of str to float
-        The mu that each criterion chooses.
+        The mu that each criterion chooses; one that is not defined for these data is left out.
     method : str
         "exact", "stochastic" or "cross-validation".
     residuals : ndarray of shape (k, q) or None
@@ -82,8 +82,9 @@ class MuPath:
 
     @property
     def best(self) -> dict[str, float]:
-        """The mu that each criterion chooses."""
-        return {name: self._best(name) for name in self.criteria}
+        """The mu that each criterion chooses, of those that are defined."""
+        defined = (name for name, values in self.criteria.items() if not np.isnan(values).all())
+        return {name: self._best(name) for name in defined}
 
     @property
     def mu(self) -> float:
@@ -93,10 +94,10 @@ class MuPath:
     def _best(self, name: str) -> float:
         values = self.criteria[name] * (-1.0 if name == "lml" else 1.0)
         if np.isnan(values).all():
-            msg = (
-                f"{name!r} is not defined here: every entry alone determines an effect. Use "
-                "center=None or center='mean', or more observations."
-            )
+            why = "every entry alone determines an effect. Use center=None or center='mean', or "
+            if name in ("row", "column"):
+                why = f"all observations are in one {name}. Use another criterion, or "
+            msg = f"{name!r} is not defined here: {why}more observations."
             raise EmptyDataError(msg)
         return float(self.mus[int(np.nanargmin(values))])
 
@@ -161,8 +162,8 @@ def mu_path(
     mus : array-like of shape (k,), optional
         Positive values; by default 40 (9 for MC, KMC and IMC) around the size of the kernel.
     criterion : str or sequence of str, default=("loo", "gcv", "lml")
-        What to compute, see :class:`MuPath`. "row" and "column" need an exact path. MC, KMC and
-        IMC have "cv" only, which need not be asked for.
+        What to compute, see :class:`MuPath`. MC, KMC and IMC have "cv" only, which need not be
+        asked for.
     cv : splitter, optional
         Folds of "cv": ``EntryKFold(5)`` by default.
     sample_weight : array-like of shape (m,), optional
@@ -245,14 +246,6 @@ def _exact_path(problem: RidgeProblem, names: tuple[str, ...], mus: Floats) -> M
 def _stochastic_path(
     problem: RidgeProblem, names: tuple[str, ...], mus: Floats, random_state: int
 ) -> MuPath:
-    for name in ("row", "column"):
-        if name in names:
-            msg = (
-                f"criterion {name!r} needs the exact path, which is too large for "
-                f"{problem.sampled.m:,} observations with these ranks. Use "
-                "RowKFold or ColumnKFold in GridSearchCV, or RRMCEX with small ranks."
-            )
-            raise ParameterError(msg)
     got = estimate_criteria(problem, mus, names, random_state=random_state)
     found = {name: got.values[name] for name in names}
     errors = {name: got.errors[name] for name in names}
@@ -287,58 +280,3 @@ def _factorised_path(
     mean = size @ folds / size.sum()
     spread = folds.std(axis=0, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else mean * np.inf
     return MuPath(mus, {"cv": mean}, {"cv": spread}, "cross-validation")
-
-
-def leave_out(
-    estimator: Any, X: Any, y: Any = None, *, by: str = "entry", sample_weight: Any = None
-) -> Floats:
-    """Residuals of entries, rows or columns when they are left out, without refitting.
-
-    Parameters
-    ----------
-    estimator : KKMCEX or RRMCEX
-        With a number as mu. It is not changed.
-    X : array-like of shape (m, 2) or Observations
-        Observed entries.
-    y : array-like of shape (m,), optional
-        Their values; left out when ``X`` is an :class:`~kronfill.Observations`.
-    by : {"entry", "row", "column"}, default="entry"
-        What is left out together.
-    sample_weight : array-like of shape (m,), optional
-        Weights.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Value less prediction, in the order of the observations; NaN where there is no such
-        prediction, and for entries of weight zero.
-
-    Examples
-    --------
-    >>> import numpy as np, kronfill as kf
-    >>> from kronfill.selection import leave_out
-    >>> X, y = np.array([[0, 0], [0, 1], [1, 0]]), np.array([1.0, 2.0, 4.0])
-    >>> leave_out(kf.KKMCEX(np.eye(2), np.eye(2), center="mean"), X, y).round(2)
-    array([-2. , -0.5,  2.5])
-    """
-    if by not in ("entry", "row", "column"):
-        msg = f"by must be 'entry', 'row' or 'column', got {by!r}."
-        raise ParameterError(msg)
-    twin, observations = checked(estimator, X, y, sample_weight)
-    problem = ridge_problem(twin, observations)
-    if isinstance(twin.mu, str):
-        msg = "leave_out needs a number as mu; mu_path(estimator, X, y).mu chooses one."
-        raise ParameterError(msg)
-    s, mus = problem.sampled, np.array([float(twin.mu)])
-    if by == "entry":
-        reduced = exact_form(problem, np.inf)
-        assert reduced is not None  # there is no limit
-        residuals = criteria(reduced, mus).residuals[0]
-    else:
-        groups = s.rows if by == "row" else s.cols
-        residuals = group_residuals(DualForm.of(problem), s, groups, mus)[0]
-    if len(residuals) == observations.m:
-        return np.asarray(residuals)
-    out = np.full(observations.m, np.nan)
-    out[np.asarray(observations.weights) > 0] = residuals
-    return out
