@@ -29,11 +29,13 @@ __all__ = [
     "LabelError",
     "MemoryLimitError",
     "MissingDependencyError",
+    "ModelFileError",
     "NonFiniteError",
     "NotPSDError",
     "NotSymmetricError",
     "ParameterError",
     "ShapeError",
+    "StorageError",
 ]
 
 
@@ -107,8 +109,16 @@ class MemoryLimitError(KronfillError, MemoryError):
     """The problem would need more memory than there is; nothing was started."""
 
 
+class StorageError(KronfillError, OSError):
+    """A file cannot be read or written: a full disk, a missing or damaged partition."""
+
+
 class MissingDependencyError(KronfillError, ImportError):
     """An optional package is needed for what was asked."""
+
+
+class ModelFileError(KronfillError, OSError, ValueError):
+    """A model cannot be saved, or a file is not the whole and unchanged model it should be."""
 
 
 class KronfillWarning(UserWarning):

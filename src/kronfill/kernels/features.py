@@ -17,7 +17,7 @@ from kronfill.kernels._frames import (
     frame_labels,
     is_frame,
 )
-from kronfill.kernels._indexing import IntArray, frozen
+from kronfill.kernels._indexing import FloatArray, IntArray, frozen
 from kronfill.linalg.psd import as_real
 
 __all__ = ["FeatureTable"]
@@ -189,7 +189,12 @@ class _FrameEncoder:
 
     columns: tuple[Any, ...]
     kinds: dict[str, list[Any]]
-    transformer: Any
+    centres: FloatArray
+    """What is taken off the numbers and the dates, in this order."""
+    scales: FloatArray
+    """What they are divided by then."""
+    categories: tuple[tuple[str, ...], ...]
+    """The values of each column of categories, in the order of their 0/1 columns."""
     width: int
     dense: bool
 
@@ -213,7 +218,7 @@ class _FrameEncoder:
         values = transformer.fit_transform(_numbered(frame))
         width = int(values.shape[1])
         dense = not sparse.issparse(values) or width <= _DENSE_WIDTH
-        encoder = cls(columns, kinds, transformer, width, dense)
+        encoder = cls(columns, kinds, *_learnt(transformer), width, dense)
         return encoder, encoder._in_form(values)
 
     def encode(self, new: Any) -> Any:
@@ -237,7 +242,23 @@ class _FrameEncoder:
         frame, kinds = columns_as_numbers(table[list(self.columns)])
         self._refuse_other_kinds(kinds)
         _refuse_infinite(frame, self.kinds)
-        return self._in_form(self.transformer.transform(_numbered(frame)))
+        scaled = [*self.kinds["number"], *self.kinds["date"]]
+        numbers = (frame[scaled].to_numpy(dtype=np.float64) - self.centres) / self.scales
+        flags = frame[self.kinds["bool"]].to_numpy(dtype=np.float64)
+        values = sparse.csr_array(np.hstack([numbers, flags]))
+        return self._in_form(sparse.hstack([values, *self._indicators(frame)], format="csr"))
+
+    def _indicators(self, frame: Any) -> list[Any]:
+        """One sparse 0/1 matrix for each column of categories; an unknown value has no 1."""
+        found = []
+        for name, values in zip(self.kinds["category"], self.categories, strict=True):
+            place = {value: j for j, value in enumerate(values)}
+            at = np.array([place.get(value, -1) for value in frame[name]], dtype=np.intp)
+            (known,) = np.nonzero(at >= 0)
+            shape = (len(frame), len(values))
+            ones = np.ones(known.size)
+            found.append(sparse.csr_array((ones, (known, at[known])), shape=shape))
+        return found
 
     def _refuse_other_kinds(self, kinds: dict[str, list[Any]]) -> None:
         before = {name: kind for kind, names in self.kinds.items() for name in names}
@@ -276,6 +297,20 @@ def _column_transformer(columns: tuple[Any, ...], kinds: dict[str, list[Any]], s
             ("categories", OneHotEncoder(handle_unknown="ignore"), named["category"]),
         ]
     )
+
+
+def _learnt(transformer: Any) -> tuple[FloatArray, FloatArray, tuple[tuple[str, ...], ...]]:
+    """Return what encodes new items, as plain numbers: centres, scales, categories."""
+    centres, scales = [np.zeros(0)], [np.zeros(0)]
+    categories: tuple[tuple[str, ...], ...] = ()
+    for name, step, columns in transformer.transformers_:
+        if name in ("numbers", "dates") and len(columns):
+            scaled = hasattr(step, "mean_")
+            centres.append(step.mean_ if scaled else np.zeros(len(columns)))
+            scales.append(step.scale_ if scaled else np.ones(len(columns)))
+        elif name == "categories" and len(columns):
+            categories = tuple(tuple(values.tolist()) for values in step.categories_)
+    return np.concatenate(centres), np.concatenate(scales), categories
 
 
 def _refuse_infinite(frame: Any, kinds: dict[str, list[Any]]) -> None:

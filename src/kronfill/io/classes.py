@@ -1,0 +1,510 @@
+"""The classes that a model file may hold: for each the names of its state, and what fits together.
+
+Nothing in a file can name a class that is not listed here. An object is refused if an index lies
+outside an array, a factor has another width than its coefficients, a kernel another size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import numpy as np
+
+from kronfill import solvers
+from kronfill.completion import Completion
+from kronfill.data import Observations
+from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
+from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.model import (
+    Basis,
+    Bilinear,
+    Combined,
+    Factored,
+    Features,
+    Sections,
+    Table,
+)
+from kronfill.estimators.split import SplitModel, Stacked, _Extended, _Smooth
+from kronfill.io.checks import (
+    Test,
+    anything,
+    count,
+    either,
+    flag,
+    floats,
+    indices,
+    inside,
+    of,
+    optional,
+    positive,
+    real,
+    sparse_floats,
+    text,
+    tuple_of,
+    whole,
+)
+from kronfill.io.records import Record
+from kronfill.kernels._featured import FeatureKernel
+from kronfill.kernels._laplacian import (
+    Diffusion,
+    LaplacianFunction,
+    RandomWalk,
+    RegularizedLaplacian,
+    SparseLaplacian,
+)
+from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
+from kronfill.kernels.base import Kernel
+from kronfill.kernels.dotproduct import Linear, Polynomial, Tanimoto
+from kronfill.kernels.features import FeatureTable, _ArrayEncoder, _FrameEncoder
+from kronfill.kernels.given import Constant, Identity, Precomputed
+from kronfill.kernels.graphs import GraphKernel, GraphSection, SparseGraphKernel
+from kronfill.kernels.stationary import RBF, Matern, Periodic
+from kronfill.kernels.thin import Thin
+from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.lowrank import LowRankFactor
+from kronfill.linalg.solution import Solution, Status
+
+__all__ = ["MODELS", "RECORDS"]
+
+kernel = of(Kernel)
+labels = optional(tuple_of(anything))
+per_feature = either(positive, floats(1))
+shape = tuple_of(count, 2)
+
+
+# Kernels.
+
+
+def _labelled(value: Any) -> bool:
+    return value.labels is None or len(value.labels) == value.n
+
+
+def _featured(value: FeatureKernel) -> bool:
+    """Whether new items, encoded and placed, have the coordinates of the known ones."""
+    table = value._table
+    placed = value._place(np.zeros((1, table._encoder.width)))
+    width: int = table.values.shape[1]
+    return _labelled(value) and table.n == value.n and placed.shape == (1, width)
+
+
+def _kernel(kind: type[Kernel], fits: Test = _labelled, **state: Test) -> Record:
+    return Record(kind, {"n": count, "labels": labels, **state}, fits=fits)
+
+
+def _of_features(kind: type[Kernel], **state: Test) -> Record:
+    return _kernel(kind, _featured, _table=of(FeatureTable), **state)
+
+
+def _same_items(value: Any) -> bool:
+    return _labelled(value) and all(part.n == value.n for part in value.parts)
+
+
+def _base_items(value: Any) -> bool:
+    return _labelled(value) and bool(value.base.n == value.n)
+
+
+def _normalized(value: Normalized) -> bool:
+    return _base_items(value) and value._weights.shape == (value.n,)
+
+
+def _thin(value: Thin) -> bool:
+    factor, phi = value.factor_of_base, value.phi
+    return (
+        _labelled(value)
+        and len(phi) == value.n
+        and value.base.n == factor.n
+        and factor.rank == phi.shape[1]
+    )
+
+
+def _square(value: Any, n: int) -> bool:
+    return value is None or value.shape == (n, n)
+
+
+def _graph(value: GraphKernel) -> bool:
+    known = (value._K is None) != (value._weights is None)
+    return (
+        known
+        and _labelled(value)
+        and _square(value._K, value.n)
+        and _square(value._weights, value.n)
+    )
+
+
+def _large_graph(value: SparseGraphKernel) -> bool:
+    selves = value._selves
+    right = selves is None or selves.shape == (value.n,)
+    return right and _labelled(value) and value._laplacian.n == value.n
+
+
+def _laplacian(value: SparseLaplacian) -> bool:
+    return _square(value.matrix, value.n) and value.still.shape == (value.n,)
+
+
+def _section(value: GraphSection) -> bool:
+    return (
+        _labelled(value) and len(value._items) == value.n and inside(value._items, value._whole.n)
+    )
+
+
+def _encoder(value: _FrameEncoder) -> bool:
+    kinds, names = value.kinds, value.columns
+    if set(kinds) != {"number", "bool", "date", "category"}:
+        return False
+    if any(type(some) is not list for some in kinds.values()):
+        return False
+    listed = [name for some in kinds.values() for name in some]
+    scaled = len(kinds["number"]) + len(kinds["date"])
+    width = scaled + len(kinds["bool"]) + sum(map(len, value.categories))
+    return (
+        len(listed) == len(names)
+        and set(listed) == set(names)
+        and value.centres.shape == value.scales.shape == (scaled,)
+        and len(value.categories) == len(kinds["category"])
+        and value.width == width
+    )
+
+
+def _table(value: FeatureTable) -> bool:
+    return value.labels is None or len(value.labels) == value.n
+
+
+def _factor(value: LowRankFactor) -> bool:
+    pivots = value.pivots
+    return pivots is None or (len(pivots) == value.rank and inside(pivots, value.n))
+
+
+_matrix = either(floats(2), sparse_floats)
+
+_KERNELS = (
+    Record(_ArrayEncoder, {"width": count}),
+    Record(
+        _FrameEncoder,
+        {
+            "columns": tuple_of(anything),
+            "kinds": of(dict),
+            "centres": floats(1),
+            "scales": floats(1),
+            "categories": tuple_of(tuple_of(text)),
+            "width": count,
+            "dense": flag,
+        },
+        fits=_encoder,
+    ),
+    Record(
+        FeatureTable,
+        {"values": _matrix, "labels": labels, "_encoder": of(_ArrayEncoder, _FrameEncoder)},
+        fits=_table,
+    ),
+    Record(
+        LowRankFactor,
+        {"phi": floats(2), "pivots": optional(indices), "residual": real},
+        fits=_factor,
+    ),
+    _of_features(RBF, length_scale=per_feature, _centre=optional(floats(1))),
+    _of_features(
+        Matern,
+        length_scale=per_feature,
+        _centre=optional(floats(1)),
+        nu=lambda value: value in (0.5, 1.5, 2.5),
+    ),
+    _of_features(Periodic, period=per_feature, length_scale=per_feature),
+    _of_features(Linear),
+    _of_features(Polynomial, degree=count, gamma=positive, coef0=real),
+    _of_features(Tanimoto),
+    _kernel(Sum, _same_items, parts=tuple_of(kernel)),
+    _kernel(Product, _same_items, parts=tuple_of(kernel)),
+    _kernel(Scaled, _base_items, base=kernel, scale=positive),
+    _kernel(Normalized, _normalized, base=kernel, _weights=floats(1)),
+    _kernel(
+        Precomputed, lambda value: _labelled(value) and _square(value._K, value.n), _K=floats(2)
+    ),
+    _kernel(
+        Thin,
+        _thin,
+        base=kernel,
+        factor_of_base=of(LowRankFactor),
+        phi=floats(2),
+        residual=real,
+    ),
+    _kernel(Constant),
+    _kernel(Identity),
+    Record(Diffusion, {"t": positive, "normalized": flag}),
+    Record(RegularizedLaplacian, {"sigma": positive, "normalized": flag}),
+    Record(RandomWalk, {"steps": count, "a": positive}),
+    Record(
+        SparseLaplacian, {"matrix": sparse_floats, "top": real, "still": floats(1)}, fits=_laplacian
+    ),
+    _kernel(
+        GraphKernel,
+        _graph,
+        _function=of(LaplacianFunction),
+        _weights=optional(_matrix),
+        _K=optional(floats(2)),
+    ),
+    Record(
+        SparseGraphKernel,
+        {
+            "n": count,
+            "labels": labels,
+            "_function": of(LaplacianFunction),
+            "_laplacian": of(SparseLaplacian),
+            "_selves": optional(floats(1)),
+        },
+        forgotten=("_operator",),
+        fits=_large_graph,
+    ),
+    _kernel(GraphSection, _section, _whole=of(SparseGraphKernel), _items=indices),
+)
+
+
+# Fitted forms.
+
+
+def _extent(basis: Basis) -> tuple[int, int]:
+    """Number of known items and of columns of a basis."""
+    if isinstance(basis, Sections):
+        return basis.kernel.n, len(basis.items)
+    if isinstance(basis, Factored | _Smooth):
+        return basis.factor.n, basis.factor.rank
+    if isinstance(basis, Features):
+        return basis.table.n, basis.table.width
+    if isinstance(basis, Combined):
+        return _extent(basis.basis)[0], basis.coef.shape[1]
+    if isinstance(basis, _Extended):
+        return _extent(basis.basis)[0], basis.core.shape[1]
+    assert isinstance(basis, Table)
+    return basis.values.shape[0], basis.values.shape[1]
+
+
+def _combined(value: Combined) -> bool:
+    width: int = value.coef.shape[0]
+    return _extent(value.basis)[1] == width
+
+
+def _extended(value: _Extended) -> bool:
+    return _extent(value.basis)[1] == value.core.shape[0] and value.own.shape == _extent(value)
+
+
+def _bilinear(value: Bilinear) -> bool:
+    (n, a), (l, b) = _extent(value.row_basis), _extent(value.col_basis)
+    effects = value.effects
+    return (
+        value.shape == (n, l)
+        and (a == b if value.core is None else value.core.shape == (a, b))
+        and (effects is None or (effects.row.shape, effects.col.shape) == ((n,), (l,)))
+    )
+
+
+def _split(value: SplitModel) -> bool:
+    shapes = {value.row_part.shape, value.col_part.shape, tuple(value.own.shape)}
+    return len(shapes) == 1
+
+
+def _form_shape(form: Any) -> tuple[int, int]:
+    if isinstance(form, Stacked):
+        return _form_shape(form.forms[0])
+    shape: tuple[int, int] = form.row_part.shape if isinstance(form, SplitModel) else form.shape
+    return shape
+
+
+def _stacked(value: Stacked) -> bool:
+    return len({_form_shape(form) for form in value.forms}) == 1
+
+
+def _solver(kind: Any) -> Record:
+    """Settings, which the class checks itself; what belongs to one run or machine is not kept."""
+    names = [part.name for part in dataclasses.fields(kind) if part.name not in _PASSING]
+    return Record(kind, {}, dict.fromkeys(names, anything), forgotten=_PASSING)
+
+
+_PASSING = ("callback", "progress", "work_dir", "client")
+_SOLVERS = [
+    kind
+    for kind in (getattr(solvers, name) for name in solvers.__all__)
+    if dataclasses.is_dataclass(kind) and kind is not Solution
+]
+_basis = of(Basis)
+_form = of(Bilinear, SplitModel, Stacked)
+
+_FORMS = (
+    Record(
+        Sections,
+        {"kernel": kernel, "items": indices},
+        fits=lambda value: inside(value.items, value.kernel.n),
+    ),
+    *(
+        Record(
+            kind,
+            {"kernel": kernel, "factor": of(LowRankFactor)},
+            fits=lambda value: value.kernel.n == value.factor.n,
+        )
+        for kind in (Factored, _Smooth)
+    ),
+    Record(Features, {"table": of(FeatureTable)}),
+    Record(Combined, {"basis": _basis, "coef": floats(2)}, fits=_combined),
+    Record(Table, {"values": floats(2)}),
+    Record(_Extended, {"basis": _basis, "core": floats(2), "own": floats(2)}, fits=_extended),
+    Record(AdditiveEffects, {"mean": real, "row": floats(1), "col": floats(1)}),
+    Record(
+        Bilinear,
+        {
+            "row_basis": _basis,
+            "col_basis": _basis,
+            "core": optional(_matrix),
+            "effects": optional(of(AdditiveEffects)),
+            "shape": shape,
+        },
+        fits=_bilinear,
+    ),
+    Record(
+        SplitModel,
+        {"row_part": of(Bilinear), "col_part": of(Bilinear), "own": sparse_floats},
+        fits=_split,
+    ),
+    Record(Stacked, {"forms": tuple_of(of(Bilinear, SplitModel))}, fits=_stacked),
+    Record(
+        Solution,
+        {
+            "status": of(Status),
+            "solver": text,
+            "reason": text,
+            "iterations": whole,
+            "residual": real,
+            "history": tuple_of(real),
+            "rank": optional(whole),
+        },
+    ),
+    *(_solver(kind) for kind in _SOLVERS),
+)
+
+
+# Estimators.
+
+_entries = {
+    "rows": anything,
+    "cols": anything,
+    "values": floats(1),
+    "weights": optional(floats(1)),
+    "shape": shape,
+    "row_labels": labels,
+    "col_labels": labels,
+}
+_fitted = {
+    "shape_": shape,
+    "observations_": of(Observations),
+    "n_features_in_": lambda value: value == 2,
+    "feature_names_in_": of(np.ndarray),
+    "mu_": positive,
+    "mean_": either(real, floats(1)),
+    "row_effects_": either(floats(1), floats(2)),
+    "col_effects_": either(floats(1), floats(2)),
+    "solution_": either(of(Solution), tuple_of(of(Solution))),
+    "n_iter_": whole,
+    "_model": _form,
+}
+_AT_TIMES = ("feature_names_in_", "observations_", "dual_coef_", "_from_table")
+_pair = {"W_": floats(2), "H_": floats(2), "objective_": real}
+_sides = {"_kernels": tuple_of(optional(kernel), 2)}
+_outside = {"_from_table": lambda value: value is True}
+
+
+def _sized(parts: Any, sizes: tuple[int, int]) -> bool:
+    """Whether the parts of the two axes are as long as the axes."""
+    pairs = zip(parts, sizes, strict=True)
+    return all(part is None or part == size for part, size in pairs)
+
+
+def _estimator(est: Any) -> bool:
+    """Whether everything that was fitted has the size of the table."""
+    has, size = vars(est), est.shape_
+    targets: tuple[int, ...] = ()
+    if isinstance(est._model, Stacked):
+        targets = (len(est._model.forms),)
+    effects = (est.row_effects_.shape, est.col_effects_.shape)
+    seen = has.get("observations_")
+    return (
+        _form_shape(est._model) == size
+        and (seen is None) == ("_from_table" in has)
+        and (seen is None or seen.shape == size)
+        and effects == tuple((length, *targets) for length in size)
+        and np.shape(est.mean_) == targets
+        and isinstance(est.solution_, tuple) == bool(targets)
+        and _sized([part and part.n for part in has.get("_kernels", (None, None))], size)
+        and _sized([part and part.n for part in has.get("_tables", (None, None))], size)
+        and _sized([_extent(part)[0] for part in has["_bases"]] if "_bases" in has else size, size)
+        and ("dual_coef_" not in has or est.dual_coef_.shape == (seen and seen.m, *targets))
+        and ("dual_coef_" in has) == (isinstance(est, KKMCEX) and seen is not None)
+        and ("W_" not in has or (est.W_.shape[0], est.H_.shape[0]) == size)
+        and (bool(targets) <= isinstance(est, KKMCEX))
+    )
+
+
+def _method(kind: type[MatrixRegressor], **more: Test) -> Record:
+    """A method: its parameters, and what a fit sets (from a table outside of memory less)."""
+    parameters: dict[str, Test] = dict.fromkeys(kind._get_param_names(), anything)
+    parameters.update(center=optional(text), mu=either(real, text))
+    state = {**_fitted, **more}
+    at_times = {name: state.pop(name) for name in _AT_TIMES if name in state}
+    at_times.update(parameters)
+    return Record(kind, state, at_times, forgotten=("_kept_reading",), fits=_estimator)
+
+
+def _is_index(value: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.Index)
+
+
+def _indexes_only(state: dict[str, Any]) -> dict[str, Any]:
+    known = tuple(own if _is_index(own) else None for own in state["_known"])
+    return {**state, "_known": known}
+
+
+def _completion(value: Completion) -> bool:
+    size = value.observations.shape
+    longest = [0 if own is None else len(own) for own in value._known]
+    return value.model.shape_ == size and all(a <= b for a, b in zip(longest, size, strict=True))
+
+
+_cut = tuple_of(lambda value: isinstance(value, Combined) and isinstance(value.basis, Factored), 2)
+
+_ESTIMATORS = (
+    Record(Observations, _entries),
+    _method(KKMCEX, dual_coef_=either(floats(1), floats(2)), **_sides, **_outside),
+    _method(
+        RRMCEX,
+        coef_=floats(2),
+        row_rank_=count,
+        col_rank_=count,
+        _bases=_cut,
+        **_sides,
+        **_outside,
+    ),
+    _method(KMC, **_pair, **_sides),
+    _method(
+        IMC,
+        row_coef_=floats(2),
+        col_coef_=floats(2),
+        _tables=tuple_of(optional(of(FeatureTable)), 2),
+        **_pair,
+    ),
+    _method(MC, **_pair),
+    Record(
+        Completion,
+        {
+            "model": of(MatrixRegressor),
+            "observations": of(Observations),
+            "_told": tuple_of(text, 2),
+            "_known": tuple_of(optional(_is_index), 2),
+        },
+        fits=_completion,
+        tidy=_indexes_only,
+    ),
+)
+
+RECORDS = {record.name: record for record in (*_KERNELS, *_FORMS, *_ESTIMATORS)}
+"""Every class that a model file may hold, by its name there."""
+MODELS = (KKMCEX, RRMCEX, KMC, IMC, MC, Completion)
+"""The classes that can be saved by themselves."""

@@ -1,0 +1,200 @@
+"""Saving and loading a model: a manifest of what it is made of, and its arrays, in one file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import kronfill
+from kronfill.errors import (
+    KronfillError,
+    MemoryLimitError,
+    MissingDependencyError,
+    ModelFileError,
+)
+from kronfill.io.arrays import ArrayReader, Inconsistent, sha256
+from kronfill.io.atomic import written_whole
+from kronfill.io.classes import MODELS, RECORDS
+from kronfill.io.container import Container, write_container
+from kronfill.io.frames import FRAMES
+from kronfill.io.records import object_codec, read_object
+from kronfill.io.values import BASIC, Reader, Writer
+
+__all__ = ["VERSION", "load", "save"]
+
+FORMAT = "kronfill model"
+VERSION = 1
+"""Raised when a file can hold what an older kronfill would misread; all earlier ones are read."""
+MANIFEST, CHECKSUM = "manifest.json", "manifest.sha256"
+MAX_MANIFEST = 2**24
+_OBJECT = object_codec({record.kind: record for record in RECORDS.values()})
+_CODECS = (_OBJECT, *FRAMES, *BASIC)
+_KEYS = {"format", "version", "kronfill", "arrays", "objects", "model"}
+
+
+def save(model: Any, path: Any) -> None:
+    """Write a model to a file.
+
+    Parameters
+    ----------
+    model : KKMCEX, RRMCEX, KMC, IMC, MC or Completion
+        A fitted estimator or a completed table.
+    path : str or path
+        Where to. A file of this name is replaced, in one step, once the new one is complete.
+
+    Raises
+    ------
+    ModelFileError
+        If the model holds something that has no place in a file, or the file cannot be written; a
+        file that was there before is as it was.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, kronfill as kf
+    >>> from kronfill.io import load, save
+    >>> est = kf.MC(rank=1).fit([[0, 0], [1, 1]], [1.0, 2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(est, pathlib.Path(folder) / "model.kf")
+    ...     same = load(pathlib.Path(folder) / "model.kf")
+    >>> bool((same.predict_matrix() == est.predict_matrix()).all())
+    True
+    """
+    if type(model) not in MODELS:
+        names = ", ".join(kind.__name__ for kind in MODELS)
+        msg = f"A {type(model).__name__} cannot be saved; these can: {names}."
+        raise ModelFileError(msg)
+    writer = Writer(_CODECS)
+    root = writer.node(model)
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kronfill": kronfill.__version__,
+        "arrays": writer.arrays.table,
+        "objects": writer.objects,
+        "model": root,
+    }
+    text = json.dumps(manifest, allow_nan=False, separators=(",", ":")).encode("ascii")
+    if len(text) > MAX_MANIFEST:
+        msg = (
+            f"What is not arrays takes {len(text)} bytes, more than the {MAX_MANIFEST} that a "
+            "model file allows. Labels of one type (all text, all numbers) take least."
+        )
+        raise ModelFileError(msg)
+    parts: dict[str, bytes | memoryview] = {CHECKSUM: sha256(text).encode("ascii"), MANIFEST: text}
+    parts.update(writer.arrays.parts)
+    target = _path(path)
+    if target.is_dir():
+        msg = f"{target} is a folder; give the name of a file in it, such as model.kf."
+        raise ModelFileError(msg)
+    try:
+        with written_whole(target) as file:
+            write_container(file, parts)
+    except OSError as error:
+        msg = f"{target} cannot be written: {error}. What was there before is unchanged."
+        raise ModelFileError(msg) from error
+
+
+def load(path: Any, *, verify: bool = True) -> Any:
+    """Read a model that was saved with ``save``.
+
+    The file is looked at as data, never run: it can hold nothing but numbers, text and the classes
+    of kronfill, and every byte of it is checked.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    verify : bool, default=True
+        False leaves out the comparison of the large arrays (of 1 MiB and more) with their
+        checksums, which reads the whole file once: for very large files that are known to be good.
+
+    Returns
+    -------
+    KKMCEX, RRMCEX, KMC, IMC, MC or Completion
+        What was saved. Large arrays stay in the file and are mapped into memory, read-only: do not
+        change the file in place while the model is in use (saving over it is safe).
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not there, not a model, truncated, changed, or of a newer version.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, kronfill as kf
+    >>> est = kf.MC(rank=1).fit([[0, 0], [1, 1]], [1.0, 2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     est.save(pathlib.Path(folder) / "model.kf")
+    ...     kf.load(pathlib.Path(folder) / "model.kf")
+    MC(rank=1)
+    """
+    target = _path(path)
+    container = Container(target)
+    try:
+        manifest = _manifest(container)
+        arrays = ArrayReader(container, manifest["arrays"], verify)
+        return _model(Reader(_CODECS, arrays), manifest)
+    except (ModelFileError, MissingDependencyError, MemoryLimitError):
+        raise
+    except _ANYTHING as error:
+        said = str(error) or type(error).__name__
+        msg = f"{target} is damaged or was changed: {said}. Copy or save it again."
+        raise ModelFileError(msg) from error
+
+
+_ANYTHING = (
+    Inconsistent, KronfillError, ArithmeticError, AssertionError, AttributeError, LookupError,
+    MemoryError, OSError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+"""What constructors may raise when they are given values that no model has."""
+
+
+def _path(path: Any) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        msg = f"path must be the name of a file, got {path!r}."
+        raise ModelFileError(msg) from None
+
+
+def _manifest(container: Container) -> dict[str, Any]:
+    """Read the manifest, if it has the checksum that goes with it and is of a known version."""
+    text = container.read(MANIFEST, MAX_MANIFEST)
+    if container.read(CHECKSUM, 64).decode("ascii", "replace") != sha256(text):
+        msg = "the manifest does not have the checksum that was stored"
+        raise Inconsistent(msg)
+    manifest = json.loads(text)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        msg = "the manifest is not that of a kronfill model"
+        raise Inconsistent(msg)
+    version = manifest.get("version")
+    if type(version) is not int:
+        msg = "the manifest has no version"
+        raise Inconsistent(msg)
+    if version > VERSION:
+        msg = (
+            f"{container.path} was written by kronfill {manifest.get('kronfill')!s:.20} in version "
+            f"{version} of the format; this is kronfill {kronfill.__version__}, which reads up to "
+            f"version {VERSION}. Upgrade: pip install --upgrade kronfill."
+        )
+        raise ModelFileError(msg)
+    if version != VERSION or set(manifest) != _KEYS or not isinstance(manifest["objects"], list):
+        msg = f"the manifest, of version {version!r:.20}, is not as it should be"
+        raise Inconsistent(msg)
+    entries = {line.get("entry") for line in manifest["arrays"]}
+    expected = [CHECKSUM, MANIFEST, *(f"{number}.bin" for number in range(len(entries)))]
+    if container.names != expected or entries != set(expected[2:]):
+        msg = "its entries are not those that the manifest lists"
+        raise Inconsistent(msg)
+    return manifest
+
+
+def _model(reader: Reader, manifest: dict[str, Any]) -> Any:
+    for line in manifest["objects"]:
+        reader.add(lambda line=line: read_object(reader, line, RECORDS))  # type: ignore[misc]
+    model = reader.value(manifest["model"])
+    if type(model) not in MODELS:
+        msg = f"it holds a {type(model).__name__}, not a model"
+        raise Inconsistent(msg)
+    return model

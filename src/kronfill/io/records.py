@@ -1,0 +1,150 @@
+"""Objects of kronfill in a model file: a class from a fixed list, and its state by name.
+
+No object is made from state that does not fit together: every value is tested, then the whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from kronfill.data import Observations
+from kronfill.errors import ModelFileError
+from kronfill.estimators.base import MatrixRegressor
+from kronfill.io.arrays import Inconsistent
+from kronfill.io.checks import Test
+from kronfill.io.values import Codec, Reader, Writer, fields
+from kronfill.kernels.base import Kernel
+
+__all__ = ["Record", "object_codec", "public", "read_object"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """How objects of one class are stored.
+
+    Attributes
+    ----------
+    kind : type
+        The class.
+    state : dict of str to callable
+        The names of its state, and a test of each value.
+    at_times : dict of str to callable
+        The same for what may be missing; a parameter then has its default.
+    forgotten : tuple of str
+        State that is not stored, because it is made again when it is needed.
+    fits : callable
+        A test of the whole object.
+    tidy : callable
+        What is done to the state before it is stored.
+    """
+
+    kind: type
+    state: Mapping[str, Test]
+    at_times: Mapping[str, Test] = field(default_factory=dict)
+    forgotten: tuple[str, ...] = ()
+    fits: Test = lambda _: True
+    tidy: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state
+
+    @property
+    def name(self) -> str:
+        """What the class is called in files."""
+        return public(self.kind.__name__)
+
+    def read_state(self, value: Any) -> dict[str, Any]:
+        """Return the state of an object, if all of it has a place in the file."""
+        if isinstance(value, Observations):
+            return {name: getattr(value, name) for name in self.state}
+        if dataclasses.is_dataclass(value):
+            parts = [part.name for part in dataclasses.fields(value) if part.init]
+            found = {name: getattr(value, name) for name in parts}
+        else:
+            found = dict(value.__getstate__())
+        found = {name: item for name, item in found.items() if not self._is_forgotten(name)}
+        unknown = set(found) - set(self.state) - set(self.at_times)
+        if unknown:
+            msg = (
+                f"{self.name} has the attribute {min(unknown)!r}, for which a model file has no "
+                "place. Delete it, or keep it elsewhere."
+            )
+            raise ModelFileError(msg)
+        return self.tidy(found)
+
+    def _is_forgotten(self, name: str) -> bool:
+        return name in self.forgotten or isinstance(getattr(self.kind, name, None), cached_property)
+
+    def make(self, state: dict[str, Any]) -> Any:
+        """Make an object from state that was tested."""
+        if dataclasses.is_dataclass(self.kind) or self.kind is Observations:
+            return self.kind(**state)
+        has_defaults = issubclass(self.kind, MatrixRegressor)
+        value: Any = self.kind() if has_defaults else object.__new__(self.kind)
+        if issubclass(self.kind, Kernel):  # immutable, some of them with a lock
+            value.__setstate__({**dict.fromkeys(self.forgotten), **state})
+        else:
+            vars(value).update(state)
+        return value
+
+
+def public(name: str) -> str:
+    """What an attribute or a class is called in files."""
+    return name.lstrip("_")
+
+
+def object_codec(records: Mapping[type, Record]) -> Codec:
+    """{"object": number}, the number of a line in the manifest's list of objects."""
+
+    def write(writer: Writer, value: Any) -> int:
+        return writer.once(value, lambda: _line(writer, records[type(value)], value))
+
+    def read(reader: Reader, node: Any) -> Any:
+        return reader.refer(*fields([node], int))
+
+    return Codec("object", lambda value: type(value) in records, write, read)
+
+
+def _line(writer: Writer, record: Record, value: Any) -> dict[str, Any]:
+    state = {}
+    for name, item in record.read_state(value).items():
+        writer.where.append(f"{record.name}.{name}" if not writer.where else name)
+        state[public(name)] = writer.node(item)
+        writer.where.pop()
+    return {"class": record.name, "state": state}
+
+
+def read_object(reader: Reader, line: Any, records: Mapping[str, Record]) -> Any:
+    """Read one line of the list of objects."""
+    if not isinstance(line, dict) or set(line) != {"class", "state"}:
+        msg = f"an object is written as {str(line)[:60]!r}"
+        raise Inconsistent(msg)
+    if line["class"] not in records or not isinstance(line["state"], dict):
+        msg = f"it has an object of the unknown class {line['class']!r:.60}"
+        raise Inconsistent(msg)
+    record = records[line["class"]]
+    made = record.make(_state(reader, record, line["state"]))
+    if not record.fits(made):
+        msg = f"the parts of a {record.name} do not fit together"
+        raise Inconsistent(msg)
+    return made
+
+
+def _state(reader: Reader, record: Record, nodes: dict[str, Any]) -> dict[str, Any]:
+    """Read and test the state of an object."""
+    tests = {**record.state, **record.at_times}
+    names = {public(name): name for name in tests}
+    missing = {public(name) for name in record.state} - set(nodes)
+    unknown = set(nodes) - set(names)
+    if missing or unknown:
+        msg = f"the state of a {record.name} is not what it should be: {sorted(missing | unknown)}"
+        raise Inconsistent(msg)
+    state = {}
+    for name, node in nodes.items():
+        value = reader.value(node)
+        if not tests[names[name]](value) or not reader.is_finite(value):
+            msg = f"{name} of a {record.name} cannot be {value!r:.80}"
+            raise Inconsistent(msg)
+        state[names[name]] = value
+    return state
