@@ -231,3 +231,124 @@ def test_single_row_and_single_column():
     assert 1.0 < filled.loc["a", "y"] < 3.0
     flipped = kf.complete(frame.T, rows=columns).filled
     assert_allclose(flipped.to_numpy().T, filled.to_numpy(), atol=1e-6)
+
+
+def test_unmatched_rows_are_kept_or_dropped_when_asked():
+    frame = table()
+    known = PLACES.drop(index=["p9", "p2"])
+    kept = kf.complete(frame, known, DAYS, mu=0.1, unmatched="keep")
+    assert list(kept.filled.index[:10]) == list(frame.index)
+    assert set(kept.filled.index) == set(PLACES.index)
+    # They share nothing with the others but a constant: their similarity is as if they were alone.
+    kernel = kept.model.row_kernel.to_array()
+    at, others = list(frame.index).index("p9"), list(frame.index).index("p5")
+    assert kernel[at, others] == pytest.approx(kernel.min())
+    assert kernel[at, at] < kernel[others, others]
+    dropped = kf.complete(frame, known, DAYS, mu=0.1, unmatched="drop")
+    rest = kf.complete(frame.drop(index=["p9", "p2"]), known, DAYS, mu=0.1)
+    assert_allclose(dropped.filled.to_numpy(), rest.filled.to_numpy())
+    assert list(dropped.filled.index) == list(rest.filled.index)
+
+
+def test_unmatched_in_graphs_and_matrices():
+    frame = table()
+    graph = nx.path_graph([p for p in PLACES.index if p != "p9"])
+    by_graph = kf.complete(frame, rows=graph, mu=0.1, unmatched="keep")
+    assert set(by_graph.filled.index) == set(PLACES.index)
+    assert "p9" not in graph
+    part = PLACES.drop(index="p9")
+    matrix = pd.DataFrame(kf.kernels.rbf(part).to_array(), index=part.index, columns=part.index)
+    by_matrix = kf.complete(frame, rows=matrix, mu=0.1, unmatched="keep")
+    assert np.isfinite(by_matrix.filled.loc["p9"]).all()
+    own = kf.kernels.precomputed(matrix)
+    with pytest.raises(LabelError, match="must describe every row"):
+        kf.complete(frame, rows=own, mu=0.1, unmatched="keep")
+
+
+def test_unmatched_cannot_be_everything():
+    strange = PLACES.set_axis([f"q{i}" for i in range(12)])
+    for how, says in (("keep", "No row label"), ("drop", "nothing would be left")):
+        with pytest.raises(kf.errors.DataError, match=says):
+            kf.complete(table(), strange, unmatched=how)
+    with pytest.raises(LabelError, match="predicts from features alone"):
+        kf.complete(table(), PLACES.drop(index="p9"), method="imc", unmatched="keep")
+    with pytest.raises(ParameterError, match="unmatched must be"):
+        kf.complete(table(), PLACES, unmatched="maybe")
+
+
+@pytest.mark.parametrize("method", ["kkmcex", "rrmcex", "kmc", "imc"])
+def test_new_rows_whatever_the_method_and_the_match(method):
+    new = PLACES.iloc[[2]].rename(index={"p2": "twin"})
+    done = kf.complete(table(), PLACES, DAYS, method=method, rank=2, mu=0.1)
+    assert done.extrapolate(rows=new).shape == (1, 8)
+    if method == "imc":  # no part of its own: a twin is predicted as what it is a twin of
+        assert_allclose(done.extrapolate(rows=new).to_numpy()[0], done.predicted.loc["p2"])
+        return
+    kept = kf.complete(table(), PLACES.drop(index="p9"), DAYS, method, mu=0.1, unmatched="keep")
+    assert np.isfinite(kept.extrapolate(rows=new).to_numpy()).all()
+
+
+def test_many_items_are_cut_to_a_thin_factor(monkeypatch):
+    frame = table()
+    whole = kf.complete(frame, PLACES, DAYS, mu=0.1)
+    monkeypatch.setattr("kronfill.sides.MANY", 5)
+    monkeypatch.setattr("kronfill.sides.RANK", 12)
+    same = kf.complete(frame, PLACES, DAYS, mu=0.1)
+    assert_allclose(same.filled.to_numpy(), whole.filled.to_numpy(), atol=1e-6)
+    monkeypatch.setattr("kronfill.sides.RANK", 3)
+    cut = kf.complete(frame, PLACES, DAYS, mu=0.1)
+    assert "Thin" in repr(cut.model.row_kernel)
+    # What the factor leaves out goes to the identity part: the mean diagonal stays.
+    assert_allclose(
+        cut.model.row_kernel.diagonal().mean(), whole.model.row_kernel.diagonal().mean()
+    )
+    new = PLACES.iloc[[2]].rename(index={"p2": "twin"})
+    assert np.isfinite(cut.extrapolate(rows=new).to_numpy()).all()
+
+
+def test_mu_of_a_part_is_that_of_the_whole(monkeypatch):
+    """With very many observations mu comes from some rows; here it is compared with all."""
+    rng = np.random.default_rng(0)
+    x, t = rng.random(80), rng.random(40)
+    truth = 3 * np.sin(4 * x)[:, None] * np.cos(3 * t)[None, :]
+    values = truth + 0.5 * rng.standard_normal(truth.shape)
+    values[rng.random(values.shape) < 0.4] = np.nan
+    rows, cols = pd.DataFrame({"x": x}), pd.DataFrame({"t": t})
+    want = kf.complete(values, rows, cols).model.mu_
+    monkeypatch.setattr("kronfill.problem.LARGE", 100)
+    monkeypatch.setattr("kronfill.problem.PART", 1000)
+    got = kf.complete(values, rows, cols)
+    assert 0.1 < got.model.mu_ / want < 10
+    exact = kf.KKMCEX(
+        got.model.row_kernel, got.model.col_kernel, mu=got.model.mu_, center="mean"
+    ).fit(got.observations)
+    assert_allclose(got.predicted.to_numpy(), exact.predict_matrix(), atol=1e-2)
+    # A level far above the spread changes nothing: neither the mu nor how exact the solve is.
+    high = kf.complete(values + 1e4, rows, cols)
+    assert high.model.mu_ == pytest.approx(got.model.mu_)
+    assert_allclose(high.predicted.to_numpy() - 1e4, exact.predict_matrix(), atol=2e-2)
+
+
+def test_predictions_of_known_and_new_entries_together():
+    done = kf.complete(table(), PLACES, DAYS, mu=0.1)
+    rows = PLACES.iloc[[2, 5]].set_axis(["n1", "n2"])
+    cols = DAYS.iloc[[1]].set_axis([pd.Timestamp("2030-01-01")])
+    at = (np.array([13, 0, 12, 1]), np.array([2, 8, 8, 1]))
+    (found,) = done.iter_predictions(at, rows=rows, cols=cols)
+    by_row, by_col = done.extrapolate(rows=rows), done.extrapolate(cols=cols)
+    both = done.extrapolate(rows=rows, cols=cols)
+    want = [by_row.iloc[1, 2], by_col.iloc[0, 0], both.iloc[0, 0], done.filled.iloc[1, 1]]
+    assert_allclose(found["value"], want)
+    assert list(found["row"]) == ["n2", done.filled.index[0], "n1", done.filled.index[1]]
+    std = done.model.extrapolate_std(rows=rows)[1, 2]
+    assert_allclose(found["std"][0], np.sqrt(std**2 + done.model.noise_variance_))
+    everything = pd.concat(done.iter_predictions(rows=rows, cols=cols, chunk=5))
+    assert len(everything) == 2 * 9 + 12
+    assert_allclose(everything["value"].to_numpy()[:8], by_row.iloc[0])
+
+
+def test_a_completion_of_a_bare_model():
+    X = np.argwhere(np.ones((4, 3)))
+    est = kf.MC(rank=1, mu=0.1, center="mean").fit(X, np.arange(12.0))
+    done = kf.Completion.from_model(est)
+    assert_allclose(done.predict([(1, 2)]), est.predict([[1, 2]]))

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from kronfill.data import Observations
 from kronfill.data._tables import import_pandas
-from kronfill.errors import KronfillWarning, ParameterError
-from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
+from kronfill.details import STATUS, Described, with_constants
+from kronfill.errors import KronfillWarning
 from kronfill.estimators.base import MatrixRegressor, check_rank
-from kronfill.sides import IDENTITY, NOTHING, Axis, read_axis
+from kronfill.problem import METHODS, Problem, labelled
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pandas import DataFrame
 
-__all__ = ["METHODS", "Completion", "complete"]
-
-METHODS = ("kkmcex", "rrmcex", "kmc", "imc", "mc")
+__all__ = ["METHODS", "STATUS", "Completion", "complete"]
 
 
 def complete(
@@ -34,6 +34,7 @@ def complete(
     rank: int = 10,
     center: Any = "mean",
     random_state: Any = 0,
+    unmatched: str = "error",
 ) -> Completion:
     """Fill in the missing entries of a table from what is known about its rows and columns.
 
@@ -62,6 +63,9 @@ def complete(
         Additive effects without a penalty. Row effects cannot be told for rows without an entry.
     random_state : int, Generator or None, default=0
         Seed of random starting points.
+    unmatched : {"error", "keep", "drop"}, default="error"
+        What to do with rows (columns) of the table that the side information lacks: "keep" takes
+        them as known by their entries only, "drop" leaves them out.
 
     Returns
     -------
@@ -84,29 +88,20 @@ def complete(
     >>> done.status.loc["d", "tue"]
     'extrapolated'
     """
-    method = method.lower() if isinstance(method, str) else method
-    if method not in METHODS:
-        msg = f"method must be one of {METHODS}, got {method!r}."
-        raise ParameterError(msg)
-    observations = _observations(table)
-    # RRMCEX cuts kernels to their leading eigenvectors, where an identity part has no place.
-    identity = 0.0 if method == "rrmcex" else IDENTITY
-    row = read_axis(rows, observations.row_labels, observations.shape[0], "row", identity)
-    col = read_axis(cols, observations.col_labels, observations.shape[1], "column", identity)
-    observations = _extended(observations, row, col)
-    model = _estimator(method, row, col, {"mu": mu, "center": center}, rank, random_state)
-    if method in ("kkmcex", "rrmcex") and rows is None and cols is None:
+    problem = Problem.of(
+        table, rows, cols, method, mu=mu, rank=rank, center=center,
+        random_state=random_state, unmatched=unmatched,
+    )  # fmt: skip
+    if problem.is_blind:
         message = (
-            f"Nothing is known about rows or columns, so {method!r} can only predict effects. "
-            "Give rows= or cols=, or use method='mc'."
+            f"Nothing is known about rows or columns, so {problem.method!r} can only predict "
+            "effects. Give rows= or cols=, or use method='mc'."
         )
         warnings.warn(message, KronfillWarning, stacklevel=2)
-    model.fit(observations)
-    known = (getattr(table, "index", None), getattr(table, "columns", None))
-    return Completion(model, observations, (row.told, col.told), known)
+    return Completion.of(problem)
 
 
-class Completion:
+class Completion(Described):
     """A completed table.
 
     Attributes
@@ -142,6 +137,19 @@ class Completion:
         self.observations = observations
         self._told = told
         self._known = known
+
+    @classmethod
+    def of(cls, problem: Problem) -> Completion:
+        """Fit the method of a problem and return the completed table."""
+        model = problem.fit()
+        told = (problem.row.told, problem.col.told)
+        return cls(model, problem.observations, told, problem.known)
+
+    @classmethod
+    def from_model(cls, model: MatrixRegressor) -> Completion:
+        """Return the completed table of a fitted method, by index where it has no labels."""
+        obs = labelled(model.observations_)
+        return cls(model, obs, ("as the method was given", "as the method was given"))
 
     @property
     def _index(self) -> tuple[Any, Any]:
@@ -190,16 +198,7 @@ class Completion:
         -------
         ndarray of shape (len(pairs),)
         """
-        pairs = pairs.itertuples(index=False) if hasattr(pairs, "itertuples") else pairs
-        both = [pair if isinstance(pair, tuple | list) else () for pair in pairs]
-        if any(len(pair) != 2 for pair in both):
-            msg = (
-                "pairs must be a list of (row label, column label), one pair per entry, such as "
-                f"[{(self.observations.row_labels or ('',))[0]!r}, ...]; got {pairs!r}."
-            )
-            raise ParameterError(msg)
-        at_r = self.observations.row_index([pair[0] for pair in both])
-        at_c = self.observations.col_index([pair[1] for pair in both])
+        at_r, at_c = self.locate(pairs)
         return self.model.predict(np.column_stack([at_r, at_c]))
 
     def best(self, n: int = 5, rows: Any = None, *, observed: bool = False) -> DataFrame:
@@ -253,7 +252,7 @@ class Completion:
             Labelled with the index of what was given.
         """
         pd = import_pandas("extrapolated tables")
-        values = self.model.extrapolate(rows, cols)
+        values = self.model.extrapolate(with_constants(rows), with_constants(cols))
         index, columns = (
             own if new is None else getattr(new, "index", None)
             for new, own in zip((rows, cols), self._index, strict=True)
@@ -277,6 +276,58 @@ class Completion:
         from kronfill.bounds import certificate
 
         return certificate(self.model, value_range, **settings)
+
+    def report(self, path: Any, **settings: Any) -> Path:
+        """Write a page about this completion: one HTML file that needs nothing but a browser.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, such as ``report.html``.
+        **settings : object
+            As for :func:`kronfill.report.write_report`: ``value_range`` for the certificate,
+            ``evaluation``, ``seed``, ``progress``.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, pandas as pd, kronfill as kf
+        >>> table = pd.DataFrame([[1.0, 2.0], [2.0, np.nan]], index=["a", "b"], columns=["x", "y"])
+        >>> done = kf.complete(table, method="mc", rank=1, mu=0.01, center=None)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     done.report(f"{folder}/report.html").name
+        'report.html'
+        """
+        from kronfill.report import write_report
+
+        return write_report(self, path, **settings)
+
+    def save(self, path: Any) -> None:
+        """Write the completion, its model and labels included, to a file.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, by custom with the ending ``.kf``; :func:`kronfill.load` reads it. One that is
+            there is replaced, in one step, once the new one is complete.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, pandas as pd, kronfill as kf
+        >>> table = pd.DataFrame([[1.0, 2.0], [2.0, None]], index=["a", "b"], columns=["x", "y"])
+        >>> done = kf.complete(table, method="mc", rank=1, mu=0.01, center=None)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     done.save(pathlib.Path(folder) / "model.kf")
+        ...     kf.load(pathlib.Path(folder) / "model.kf").predict([("b", "y")]).round(1)
+        array([3.8])
+        """
+        from kronfill.io import save
+
+        save(self, path)
 
     def _summary(self) -> tuple[str, list[tuple[str, int]], str]:
         obs = self.observations
@@ -324,41 +375,3 @@ def _longer(own: Any, labels: tuple[Any, ...]) -> Any:
     if isinstance(own, pd.MultiIndex):
         return own.append(pd.MultiIndex.from_tuples(more, names=own.names))
     return own.append(pd.Index(more, tupleize_cols=False)).rename(own.name)
-
-
-def _observations(table: Any) -> Observations:
-    obs = table if isinstance(table, Observations) else Observations.from_matrix(table)
-    rows = range(obs.shape[0]) if obs.row_labels is None else obs.row_labels
-    cols = range(obs.shape[1]) if obs.col_labels is None else obs.col_labels
-    return Observations(
-        obs.rows, obs.cols, obs.values, obs.shape,
-        weights=obs.weights, row_labels=rows, col_labels=cols,
-    )  # fmt: skip
-
-
-def _extended(obs: Observations, row: Axis, col: Axis) -> Observations:
-    return Observations(
-        obs.rows, obs.cols, obs.values, (len(row.labels), len(col.labels)),
-        weights=obs.weights, row_labels=row.labels, col_labels=col.labels,
-    )  # fmt: skip
-
-
-def _estimator(
-    method: str, row: Axis, col: Axis, common: dict[str, Any], rank: int, random_state: Any
-) -> MatrixRegressor:
-    sides = (row.kernel, col.kernel)
-    if method == "kkmcex":
-        return KKMCEX(*sides, **common)
-    if method == "rrmcex":  # where nothing is known there is no leading direction to cut to
-        ranks = [1.0 if axis.told == NOTHING else 0.99 for axis in (row, col)]
-        return RRMCEX(*sides, *ranks, **common)
-    more = {**common, "rank": rank, "random_state": random_state}
-    if method == "kmc":
-        return KMC(*sides, **more)
-    if method == "mc":
-        return MC(**more)
-    for axis, name in ((row, "rows"), (col, "cols")):
-        if axis.told != NOTHING and axis.features is None:
-            msg = f"method='imc' needs a table of features for {name}=, got {axis.told}."
-            raise ParameterError(msg)
-    return IMC(row.features, col.features, **more)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,63 @@ from kronfill import kernels
 from kronfill.data import Labels
 from kronfill.errors import LabelError, ParameterError
 from kronfill.kernels import Kernel
+from kronfill.kernels.algebra import Product, Scaled, Sum
+from kronfill.kernels.given import Constant, Identity
+from kronfill.kernels.thin import Thin, thin
 
-__all__ = ["IDENTITY", "NOTHING", "Axis", "read_axis"]
+__all__ = ["IDENTITY", "NOTHING", "Axis", "Match", "feature_kinds", "is_thin", "match", "read_axis"]
 
 IDENTITY = 0.1
 """Weight of the identity part that is added to a kernel made from features or a graph."""
 NOTHING = "nothing known"
+MANY = 4000
+"""From so many items on, a kernel made from features is cut to a thin factor."""
+RANK = 64
+"""Columns of that factor."""
+KNOWN, CONSTANT = "(known)", "(constant)"
+"""Columns that are added to a table of features."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which labels the table and the side information of one axis have in common.
+
+    Attributes
+    ----------
+    axis : {"row", "column"}
+        The axis.
+    both : int
+        Number of labels in both.
+    only_table, only_side : tuple
+        Labels that only one of them has.
+    """
+
+    axis: str
+    both: int
+    only_table: tuple[Any, ...]
+    only_side: tuple[Any, ...]
+
+    def told(self, unmatched: str = "error") -> str:
+        """Say what matched, and what becomes of the rest."""
+        total = self.both + len(self.only_table)
+        fate = {"keep": ": kept, known by entries only", "drop": ": dropped"}.get(unmatched, "")
+        parts = [
+            f"{self.both:,} of {total:,} {self.axis}s of the table are in the side information"
+        ]
+        for labels, where, then in (
+            (self.only_table, "the table", fate),
+            (self.only_side, "the side information", ": to be extrapolated"),
+        ):
+            if labels:
+                parts.append(f"{len(labels):,} only in {where}, such as {_some(labels)}{then}")
+        return "; ".join(parts)
+
+    def __str__(self) -> str:
+        return self.told()
+
+
+def _some(labels: tuple[Any, ...]) -> str:
+    return ", ".join(map(repr, labels[:3]))
 
 
 @dataclass(frozen=True)
@@ -30,24 +81,63 @@ class Axis:
     told: str
 
 
-def read_axis(side: Any, labels: Any, size: int, name: str, identity: float = IDENTITY) -> Axis:
-    """Match the side information of one axis with the labels of the table."""
+def match(side: Any, labels: Any, name: str) -> Match | None:
+    """Compare labels; None where nothing is matched by label."""
+    known = _side_labels(side)
+    if known is None:
+        return None
+    there, here = set(known), set(labels)
+    only_table = tuple(label for label in labels if label not in there)
+    only_side = tuple(label for label in known if label not in here)
+    return Match(name, len(here) - len(only_table), only_table, only_side)
+
+
+def _side_labels(side: Any) -> Any:
+    if isinstance(side, Kernel):
+        return side.labels
+    if _is_graph(side):
+        return list(side.nodes)
+    return list(side.index) if _is_frame(side) else None
+
+
+def _is_graph(side: Any) -> bool:
+    return hasattr(side, "adjacency") and hasattr(side, "nodes")
+
+
+def _is_frame(side: Any) -> bool:
+    return hasattr(side, "columns") and hasattr(side, "index")
+
+
+def read_axis(
+    side: Any,
+    labels: Any,
+    size: int,
+    name: str,
+    identity: float = IDENTITY,
+    many: int | None = None,
+) -> Axis:
+    """Match the side information of one axis with the labels of the table.
+
+    Labels that only the table has share nothing with the others but a constant: they are known by
+    their entries only. From ``many`` items on (MANY by default) a kernel is cut to a thin factor.
+    """
+    many = MANY if many is None else many
     if side is None:
         # Nothing is shared but a general level: a constant and an identity part.
         both = kernels.constant(size) + kernels.identity(size)
         return Axis(labels, both, None, NOTHING)
     if isinstance(side, Kernel):
-        return _matched(side, labels, size, name, f"kernel {side!r}", features=None)
-    if hasattr(side, "adjacency") and hasattr(side, "nodes"):
-        kernel = kernels.diffusion(side)
-        told = f"graph of {kernel.n} nodes"
-        return _with_parts(_matched(kernel, labels, size, name, told, features=None), identity)
-    if hasattr(side, "columns") and hasattr(side, "index"):
+        return _matched(side, labels, size, name, f"kernel {side!r}")
+    if _is_graph(side):
+        kernel = kernels.diffusion(_with_nodes(side, labels))
+        told = f"graph of {len(side.nodes)} nodes"
+        return _with_parts(_matched(kernel, labels, size, name, told), identity, many)
+    if _is_frame(side):
         if len(side.index) == len(side.columns) and set(side.index) == set(side.columns):
-            kernel = kernels.precomputed(side)
-            matched = _matched(kernel, labels, size, name, "similarity matrix", features=None)
-            return _with_parts(matched, identity)
-        return _with_parts(_featured(side, labels, size, name), identity)
+            kernel = kernels.precomputed(_padded(side, labels))
+            matched = _matched(kernel, labels, size, name, "similarity matrix")
+            return _with_parts(matched, identity, many)
+        return _with_parts(_featured(side, labels, name), identity, many)
     if hasattr(side, "to_frame") or hasattr(side, "to_pandas"):
         msg = (
             f"What is known about the {name}s is a {type(side).__name__}, which has no labels to "
@@ -56,19 +146,45 @@ def read_axis(side: Any, labels: Any, size: int, name: str, identity: float = ID
         )
         raise ParameterError(msg)
     kernel = kernels.as_kernel(side, f"{name}s")
-    matched = _matched(kernel, labels, size, name, "similarity matrix", features=None)
-    return _with_parts(matched, identity)
+    matched = _matched(kernel, labels, size, name, "similarity matrix")
+    return _with_parts(matched, identity, many)
 
 
-def _featured(side: Any, labels: Any, size: int, name: str) -> Axis:
+def _with_nodes(graph: Any, labels: Any) -> Any:
+    """The graph with a node without edges for each label that it lacks."""
+    missing = [label for label in labels if label not in graph]
+    if missing:
+        graph = graph.copy()
+        graph.add_nodes_from(missing)
+    return graph
+
+
+def _padded(similar: Any, labels: Any) -> Any:
+    """The matrix with zeros for each label that it lacks."""
+    known = set(similar.index)
+    missing = [label for label in labels if label not in known]
+    if not missing:
+        return similar
+    index = similar.index.append(type(similar.index)(missing))
+    return similar.reindex(index=index, columns=index, fill_value=0.0)
+
+
+def _featured(side: Any, labels: Any, name: str) -> Axis:
     told = f"{side.shape[1]} features of {len(side)} items"
-    order, merged = _order(Labels(side.index, axis=name), labels, name)
-    ordered = side.iloc[order]
-    # A constant feature gives IMC the effects of the other axis, as the constant part does kernels.
-    return Axis(merged, kernels.rbf(ordered), ordered.assign(**{"(constant)": True}), told)
+    order, merged = _order(Labels(side.index, axis=name), labels)
+    known = order >= 0
+    if known.all():
+        ordered = side.iloc[order]
+        # A constant feature gives IMC the effects of the other axis, as the constant part does
+        # kernels.
+        return Axis(merged, kernels.rbf(ordered), ordered.assign(**{CONSTANT: True}), told)
+    # The place of items without features in the kernel does not matter: it is multiplied by 0.
+    base = kernels.rbf(side.reset_index(drop=True)).take(np.maximum(order, 0))
+    flags = type(side)({KNOWN: known})
+    return Axis(merged, base * kernels.linear(flags), None, told)
 
 
-def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str, features: Any) -> Axis:
+def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str) -> Axis:
     if kernel.labels is None:
         if kernel.n != size:
             msg = (
@@ -76,33 +192,64 @@ def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str, featu
                 f"{name}s: give one item per {name} in the order of the table, or labels."
             )
             raise LabelError(msg)
-        return Axis(labels, kernel, features, told)
-    order, merged = _order(Labels(kernel.labels, axis=name), labels, name)
-    return Axis(merged, kernel.take(order), features, told)
-
-
-def _order(known: Labels, labels: Any, name: str) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
-    """Positions in the side information of the table's labels, then of those only it has."""
-    missing = [label for label in labels if label not in known]
-    if missing:
-        msg = (
-            f"{len(missing)} of {len(labels)} {name} labels of the table are not in what is known "
-            f"about the {name}s, such as {', '.join(map(repr, missing[:3]))}. The {name} labels "
-            f"there are like {', '.join(map(repr, list(known)[:3]))}. Add the missing ones or drop "
-            f"these {name}s from the table."
-        )
+        return Axis(labels, kernel, None, told)
+    order, merged = _order(Labels(kernel.labels, axis=name), labels)
+    if order.min() < 0:
+        msg = f"A kernel object must describe every {name} of the table; drop the others from it."
         raise LabelError(msg)
+    return Axis(merged, kernel.take(order), None, told)
+
+
+def _order(known: Labels, labels: Any) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
+    """Positions in the side information (-1: none) of the table's labels, then of its own."""
     own = set(labels)
-    merged = (*labels, *(label for label in known if label not in own))
-    return known.index(merged), merged
+    more = tuple(label for label in known if label not in own)
+    place = {label: k for k, label in enumerate(known)}
+    merged = (*labels, *more)
+    return np.array([place.get(label, -1) for label in merged], dtype=np.intp), merged
 
 
-def _with_parts(axis: Axis, identity: float) -> Axis:
+def _with_parts(axis: Axis, identity: float, many: int) -> Axis:
+    """Add a constant and an identity part; with many items the rest is cut to a thin factor."""
     kernel = axis.kernel
     if kernel is None:
         return axis
     size = float(kernel.diagonal().mean()) or 1.0
+    if kernel.n >= many and not kernel.by_products:
+        kernel = thin(kernel, RANK)
+        # What the factor leaves out of an item is its own: it goes to the identity part.
+        identity += kernel.residual if isinstance(kernel, Thin) and identity > 0 else 0.0
     parts = kernel + size * kernels.constant(kernel.n)
     if identity > 0:
         parts = parts + identity * size * kernels.identity(kernel.n)
-    return Axis(axis.labels, parts, axis.features, axis.told)
+    return replace(axis, kernel=parts)
+
+
+def is_thin(kernel: Kernel | None) -> bool:
+    """Whether a kernel consists of thin factors, constants and identity parts only."""
+    parts = kernel.parts if isinstance(kernel, Sum) else (kernel,)
+    inner = (part.base if isinstance(part, Scaled) else part for part in parts)
+    return all(isinstance(part, Thin | Constant | Identity) for part in inner)
+
+
+def feature_kinds(model: Any, axis: int) -> dict[str, str] | None:
+    """What each feature is by which a fitted method knows its rows (0) or columns (1), or None."""
+    tables = getattr(model, "_tables", None)  # of IMC
+    kernel = getattr(model, ("row_kernel", "col_kernel")[axis], None)
+    kinds = _table_kinds(tables[axis]) if tables is not None else _kernel_kinds(kernel)
+    if not kinds:
+        return None
+    return {name: kind for name, kind in kinds.items() if name not in (KNOWN, CONSTANT)}
+
+
+def _kernel_kinds(kernel: Any) -> dict[str, str]:
+    if isinstance(kernel, Sum | Product):
+        return {name: kind for part in kernel.parts for name, kind in _kernel_kinds(part).items()}
+    if isinstance(kernel, Scaled | Thin):
+        return _kernel_kinds(kernel.base)
+    return _table_kinds(getattr(kernel, "_table", None))
+
+
+def _table_kinds(table: Any) -> dict[str, str]:
+    kinds = getattr(getattr(table, "_encoder", None), "kinds", None) or {}
+    return {name: kind for kind, names in kinds.items() for name in names}

@@ -27,7 +27,7 @@ from kronfill.errors import (
     ShapeError,
 )
 
-__all__ = ["read_long", "read_matrix"]
+__all__ = ["read_long", "read_matrix", "settle"]
 
 
 def read_matrix(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> tuple[Entries, Grid]:
@@ -101,10 +101,10 @@ def _read_sparse(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> t
     if A.format in ("bsr", "dia"):  # these pad with zeros: a zero says nothing here
         stored.eliminate_zeros()
     entries = Entries.build(stored.row, stored.col, stored.data, None, grid)
-    return _settle(entries, grid, duplicates), grid
+    return settle(entries, grid, duplicates), grid
 
 
-def _settle(entries: Entries, grid: Grid, duplicates: str) -> Entries:
+def settle(entries: Entries, grid: Grid, duplicates: str) -> Entries:
     """Refuse or merge repeated entries."""
     if duplicates == "mean":
         return average_duplicates(entries, grid)
@@ -139,7 +139,7 @@ def read_long(
     grid = Grid.build((len(row_axis), len(col_axis)), row_axis, col_axis)
     _check_present(values, rows, cols, table.names[at["value"]], grid)
     entries = Entries.build(rows, cols, values, weights, grid)
-    return _settle(entries, grid, duplicates), grid
+    return settle(entries, grid, duplicates), grid
 
 
 def _locate(table: Table, columns: dict[str, Any]) -> dict[str, int]:

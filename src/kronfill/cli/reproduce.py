@@ -1,4 +1,4 @@
-"""The command line: parse, call the library, print."""
+"""``kronfill reproduce``: results of the paper."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-try:
-    import typer
-    from rich.console import Console
-except ImportError:  # pragma: no cover - depends on what is installed
-    msg = "The command line needs: pip install 'kronfill[experiments]'"
-    raise SystemExit(msg) from None
+import typer
+from rich.console import Console
 
-from kronfill.errors import KronfillError
+from kronfill.cli import options as o
+from kronfill.cli.session import INTERRUPTED, Session
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -24,17 +21,10 @@ if TYPE_CHECKING:
     from kronfill.experiments.runner import Watcher
     from kronfill.experiments.spec import Cell, Plan
 
-__all__ = ["app", "main"]
+__all__ = ["reproduce_app"]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 reproduce_app = typer.Typer(no_args_is_help=True, help="Reproduce results of the paper.")
-app.add_typer(reproduce_app, name="reproduce")
 console = Console()
-
-
-@app.callback()
-def _about() -> None:
-    """Complete a partly observed matrix from what is known about its rows and columns."""
 
 
 @reproduce_app.callback()
@@ -70,11 +60,27 @@ def reproduce_fig1(
         "fig1"
     ),
     seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
+    debug: o.Debug = False,
 ) -> None:
     """Training loss, test loss and generalization error of MC, KMC and KKMCEX against N.
 
     A run that was interrupted goes on where it was: call the same command again.
     """
+    with Session(debug=debug):
+        _reproduce_fig1(quick, sizes, realizations, snr, methods, workers, scheduler, out, seed)
+
+
+def _reproduce_fig1(
+    quick: bool,
+    sizes: str | None,
+    realizations: str | None,
+    snr: str | None,
+    methods: str | None,
+    workers: int,
+    scheduler: str | None,
+    out: Path,
+    seed: int,
+) -> None:
     from kronfill.experiments.backends import backend_for
     from kronfill.experiments.fig1 import quick_plan, reproduce
     from kronfill.experiments.spec import Plan
@@ -87,7 +93,7 @@ def reproduce_fig1(
             report = reproduce(plan, out, backend, watcher)
     except KeyboardInterrupt:
         console.print("Stopped; what was done is kept. The same command goes on from here.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     for verdict in report.verdicts:
         where = f"({verdict.panel}) {verdict.algorithm:<7}{verdict.metric:<6}"
         console.print(f"{where}[bold]{verdict.word}[/bold]. {verdict.sentence}", highlight=False)
@@ -178,16 +184,3 @@ def _bar(progress: Progress) -> Watcher:
             return f"{self.count:,} of {len(self.cost):,} cells"
 
     return Bar()
-
-
-def main() -> None:
-    """Entry point: an error of the library becomes a message."""
-    try:
-        app()
-    except KronfillError as error:
-        Console(stderr=True).print(f"[red]Error:[/red] {error}", highlight=False)
-        raise SystemExit(2) from None
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,45 @@
+"""The command line: parse, call the library, print.
+
+Exit codes: 0 done; 1 the work failed; 2 the input or the options cannot be used; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+try:
+    import rich  # noqa: F401
+    import typer
+except ImportError:  # pragma: no cover - depends on what is installed
+    msg = "The command line needs: pip install 'kronfill[cli,tables]'"
+    raise SystemExit(msg) from None
+
+from kronfill.cli.complete import complete
+from kronfill.cli.evaluate import evaluate
+from kronfill.cli.info import info
+from kronfill.cli.model import bound, predict, suggest
+from kronfill.cli.reproduce import reproduce_app
+from kronfill.cli.showcase import bench, demo
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _about() -> None:
+    """Complete a partly observed matrix from what is known about its rows and columns."""
+
+
+for _command in (complete, predict, evaluate, suggest, bound, info, bench, demo):
+    app.command()(_command)
+app.add_typer(reproduce_app, name="reproduce")
+
+
+def main() -> None:
+    """Entry point."""
+    app()

@@ -1,0 +1,5 @@
+"""``python -m kronfill.cli``."""
+
+from kronfill.cli import main
+
+main()

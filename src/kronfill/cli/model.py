@@ -1,0 +1,242 @@
+"""Commands on a saved model: ``predict``, ``suggest`` and ``bound``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kronfill.cli import options as o
+from kronfill.cli.inputs import ask_pairs
+from kronfill.cli.outputs import check_outputs, write_table
+from kronfill.cli.session import Session
+from kronfill.data.entry_files import Roles
+from kronfill.data.table_files import label_text, open_file
+from kronfill.errors import LabelError, ParameterError
+
+__all__ = ["bound", "predict", "suggest"]
+
+SHOWN = 20
+"""Lines that are printed where no output was named."""
+
+Out = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Where to write; printed if not given."),
+]
+PairsFile = Annotated[
+    Path | None,
+    typer.Argument(
+        help="The entries to predict: a row and a column label in each line.", metavar="TABLE"
+    ),
+]
+NewRows = Annotated[
+    Path | None,
+    typer.Option(
+        "--rows", metavar="FILE",
+        help="Features of new rows. Without TABLE they are predicted for every column.",
+    ),
+]  # fmt: skip
+NewCols = Annotated[
+    Path | None, typer.Option("--cols", metavar="FILE", help="Features of new columns.")
+]
+
+
+def predict(
+    model: o.ModelFile,
+    table: PairsFile = None,
+    rows: NewRows = None,
+    cols: NewCols = None,
+    output: Out = None,
+    row_column: o.RowColumn = None,
+    col_column: o.ColColumn = None,
+    rows_index: o.RowsIndex = None,
+    cols_index: o.ColsIndex = None,
+    impute: o.ImputeOption = o.Impute.error,
+    level: o.Level = 0.9,
+    intervals: o.IntervalsOption = o.Intervals.auto,
+    quiet: o.Quiet = False,
+    as_json: o.Json = False,
+    debug: o.Debug = False,
+) -> None:
+    """Predict entries with a saved model, new rows and columns included.
+
+    kronfill predict model.kf pairs.csv -o predicted.csv
+    """
+    with Session(quiet, as_json, debug) as session:
+        check_outputs({"--output (table)": output}, (model, table, rows, cols))
+        if table is None and rows is None and cols is None:
+            msg = (
+                "Nothing to predict: give a file with a row and a column label in each line, or "
+                "new rows or columns (--rows, --cols)."
+            )
+            raise ParameterError(msg)
+        done = _load(session, model)
+        labels = (done.observations.row_labels, done.observations.col_labels)
+        new = tuple(
+            _newcomers(session, done, path, axis, index, impute.value)
+            for axis, (path, index) in enumerate(((rows, rows_index), (cols, cols_index)))
+        )
+        asked = None
+        if table is not None:
+            more = tuple([] if frame is None else list(frame.index) for frame in new)
+            asked = ask_pairs(
+                table, Roles(row=row_column, col=col_column), labels, (more[0], more[1])
+            )
+        with session.stage("Predicting"):
+            blocks = done.iter_predictions(
+                asked, rows=new[0], cols=new[1], level=level, intervals=intervals.value
+            )
+            _deliver(session, blocks, output, "predictions")
+
+
+def _load(session: Session, path: Path) -> Any:
+    from kronfill.completion import Completion
+    from kronfill.io import load
+
+    if not path.exists():
+        msg = f"There is no file {path}."
+        raise ParameterError(msg)
+    with session.stage(f"Loading {path}"):
+        found = load(path)
+    done = found if isinstance(found, Completion) else Completion.from_model(found)
+    session.note(f"{path}: {repr(done).splitlines()[0]}.")
+    return done
+
+
+def _newcomers(
+    session: Session, done: Any, path: Path | None, axis: int, index: str | None, impute: str
+) -> Any:
+    """Features of new rows or columns, read as those of the known ones were."""
+    from kronfill.data.side_files import read_side
+    from kronfill.sides import feature_kinds
+
+    if path is None:
+        return None
+    name = ("row", "column")[axis]
+    kinds = feature_kinds(done.model, axis)
+    if kinds is None:
+        msg = (
+            f"The model does not know its {name}s by features, so that new {name}s cannot be "
+            f"described by them. Put them into the side information of 'kronfill complete' instead."
+        )
+        raise ParameterError(msg)
+    side = read_side(open_file(path), "features", index=index, impute=impute, kinds=kinds)
+    known = {
+        label_text(label)
+        for label in (done.observations.row_labels, done.observations.col_labels)[axis]
+    }
+    both = [label for label in side.labels if label in known]
+    if both:
+        msg = (
+            f"{path}: {len(both)} {name}s, such as {', '.join(map(repr, both[:3]))}, are in the "
+            "model already: leave them out, or give new ones another label."
+        )
+        raise LabelError(msg)
+    session.note(f"{path}: {side.told}.")
+    return side.build()
+
+
+def _deliver(session: Session, blocks: Any, output: Path | None, what: str) -> None:
+    """Write blocks to a file, or print them."""
+    if output is not None:
+        lines = write_table(output, blocks)
+        session.fact(lines=lines, output=output)
+        session.result(f"Wrote {output} ({lines:,} {what}).")
+        return
+    shown: list[dict[str, Any]] = []
+    total = 0
+    for block in blocks:
+        total += len(block)
+        room = total if session.as_json else SHOWN
+        shown += block.head(max(0, room - len(shown))).to_dict("records")
+    session.fact(**{what: shown})
+    names = list(shown[0]) if shown else []
+    session.table("", names, [[line[name] for name in names] for line in shown])
+    if total > len(shown):
+        session.note(f"... {total - len(shown):,} more lines; -o FILE writes all of them.")
+
+
+def suggest(
+    model: o.ModelFile,
+    count: Annotated[int, typer.Option("-n", help="How many entries.", min=1)] = 10,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            "--candidates", metavar="FILE", help="Choose from these: row and column labels."
+        ),
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option("--cost", metavar="COLUMN", help="Column of the candidates with their costs."),
+    ] = None,
+    output: Out = None,
+    row_column: o.RowColumn = None,
+    col_column: o.ColColumn = None,
+    seed: o.Seed = 0,
+    quiet: o.Quiet = False,
+    as_json: o.Json = False,
+    debug: o.Debug = False,
+) -> None:
+    """Say which entries to measure next: those that tell most about all the others.
+
+    kronfill suggest model.kf -n 10
+    """
+    with Session(quiet, as_json, debug) as session:
+        check_outputs({"--output (table)": output}, (model, candidates))
+        if cost is not None and candidates is None:
+            msg = f"--cost {cost} names a column of the candidates: give them with --candidates."
+            raise ParameterError(msg)
+        done = _load(session, model)
+        if not hasattr(done.model, "suggest"):
+            msg = (
+                f"{type(done.model).__name__} does not know how sure it is, so that it cannot tell "
+                "what to measure; fit the table with --method kkmcex or rrmcex."
+            )
+            raise ParameterError(msg)
+        pairs = prices = None
+        if candidates is not None:
+            import numpy as np
+
+            labels = (done.observations.row_labels, done.observations.col_labels)
+            at = ask_pairs(candidates, Roles(row=row_column, col=col_column), labels)
+            pairs = np.column_stack(at)
+            if cost is not None:
+                file = open_file(candidates)
+                prices = file.numbers(file.position(cost))
+        with session.stage("Comparing candidates"):
+            found = done.model.suggest(count, pairs, prices, random_state=seed)
+        frame = found.to_frame().rename(columns={"col": "column"})
+        _deliver(session, [frame], output, "suggestions")
+
+
+def bound(
+    model: o.ModelFile,
+    value_range: Annotated[
+        tuple[float, float],
+        typer.Option(
+            "--range", metavar="LOW HIGH", help="Range that all values obey, whatever is observed."
+        ),
+    ],
+    delta: Annotated[
+        float, typer.Option("--delta", help="Probability with which the statement may fail.")
+    ] = 0.05,
+    quiet: o.Quiet = False,
+    as_json: o.Json = False,
+    debug: o.Debug = False,
+) -> None:
+    """Bound the mean loss on the entries that were not observed: a certificate.
+
+    kronfill bound model.kf --range 1 5
+    """
+    with Session(quiet, as_json, debug) as session:
+        done = _load(session, model)
+        with session.stage("Computing the bound"):
+            found = done.certificate(value_range, delta=delta)
+        session.fact(
+            value=found.value, valid=found.valid, vacuous=found.vacuous, delta=found.delta,
+            train_loss=found.train_loss, gap=found.gap, theorem=found.name, sentence=found.sentence,
+            terms=dict(found.terms),
+            assumptions=[{"text": str(part), "holds": part.holds} for part in found.assumptions],
+        )  # fmt: skip
+        session.result(str(found))

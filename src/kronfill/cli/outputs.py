@@ -1,0 +1,204 @@
+"""Tables into files, block by block; a file is there whole or is as it was before."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from kronfill.errors import MissingDependencyError, ParameterError
+from kronfill.io.atomic import written_whole
+
+__all__ = ["SUFFIXES", "check_outputs", "write_table"]
+
+SUFFIXES = {
+    ".csv": "CSV", ".tsv": "TSV", ".txt": "TSV", ".parquet": "Parquet", ".pq": "Parquet",
+    ".feather": "Feather", ".arrow": "Feather", ".xlsx": "Excel",
+}  # fmt: skip
+EXCEL_ROWS, EXCEL_COLUMNS = 1_048_576, 16_384
+
+
+def check_outputs(outputs: dict[str, Path | None], inputs: Iterable[Path | None] = ()) -> None:
+    """Raise before any work if an output could not be written, or would destroy an input.
+
+    Keys are the options by which outputs were given; those of tables end in "(table)".
+    """
+    read = {os.path.realpath(path) for path in inputs if path is not None}
+    taken: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        name = option.split()[0]
+        if option.endswith("(table)"):
+            _kind(path)
+        real = os.path.realpath(path)
+        if real in read:
+            msg = f"{name} {path} is also an input; write to another file."
+            raise ParameterError(msg)
+        if real in taken:
+            msg = f"{name} and {taken[real]} are the same file, {path}."
+            raise ParameterError(msg)
+        taken[real] = name
+        _check_writable(name, path, Path(real))
+
+
+def _check_writable(name: str, path: Path, real: Path) -> None:
+    if real.is_dir():
+        msg = f"{name} {path} is a folder; give the name of a file."
+        raise ParameterError(msg)
+    if not real.parent.is_dir():
+        msg = f"{name} {path}: there is no folder {real.parent}; make it first."
+        raise ParameterError(msg)
+    if real.exists() and not os.access(real, os.W_OK):
+        msg = f"{name} {path} is there already and may not be changed."
+        raise ParameterError(msg)
+    try:
+        with tempfile.TemporaryFile(dir=real.parent):
+            pass
+    except OSError as error:
+        msg = f"{name} {path}: cannot write into {real.parent}: {error.strerror}."
+        raise ParameterError(msg) from None
+
+
+def _kind(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        msg = (
+            f"The format of {path} is told by the end of its name: {', '.join(SUFFIXES)}; got "
+            f"{suffix or 'none'!r}."
+        )
+        raise ParameterError(msg)
+    return SUFFIXES[suffix]
+
+
+def write_table(path: Path, frames: Iterable[Any]) -> int:
+    """Write data frames with the same columns one below the other; returns the number of lines."""
+    kind = _kind(path)
+    count = 0
+    with written_whole(path) as file, _writer(kind, file) as writer:
+        for frame in frames:
+            writer.write(frame)
+            count += len(frame)
+    return count
+
+
+class _Writer(ABC):
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    @abstractmethod
+    def write(self, frame: Any) -> None:
+        """Append a block."""
+
+    def close(self) -> None:
+        """Write what comes last."""
+        return
+
+    def abandon(self) -> None:
+        """Let go of what was begun: the file will not be kept."""
+        return
+
+
+@contextmanager
+def _writer(kind: str, file: BinaryIO) -> Iterator[_Writer]:
+    makers: dict[str, Any] = {
+        "CSV": _Text, "TSV": _Text, "Parquet": _Columns, "Feather": _Columns, "Excel": _Excel
+    }  # fmt: skip
+    writer: _Writer = makers[kind](file)
+    if isinstance(writer, _Text):
+        writer.separator = "\t" if kind == "TSV" else ","
+    if isinstance(writer, _Columns):
+        writer.kind = kind
+    try:
+        yield writer
+    except BaseException:
+        writer.abandon()
+        raise
+    writer.close()
+
+
+class _Text(_Writer):
+    """CSV and TSV; numbers with as many digits as they need to be read back the same."""
+
+    separator = ","
+    _begun = False
+
+    def write(self, frame: Any) -> None:
+        text = frame.to_csv(index=False, header=not self._begun, sep=self.separator)
+        self.file.write(text.encode())
+        self._begun = True
+
+
+class _Columns(_Writer):
+    """Parquet and Feather."""
+
+    kind = "Parquet"
+    _sink: Any = None
+
+    def write(self, frame: Any) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        plain = {
+            name: column.astype(str) if isinstance(column.dtype, _category()) else column
+            for name, column in frame.items()
+        }
+        table = pa.Table.from_pydict(
+            {str(name): pa.Array.from_pandas(column) for name, column in plain.items()}
+        )
+        if self._sink is None and self.kind == "Parquet":
+            self._sink = parquet.ParquetWriter(self.file, table.schema)
+        elif self._sink is None:
+            self._sink = pa.ipc.new_file(self.file, table.schema)
+        self._sink.write_table(table)
+
+    def close(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+
+
+def _category() -> Any:
+    import pandas as pd
+
+    return pd.CategoricalDtype
+
+
+class _Excel(_Writer):
+    """One sheet, within the size that Excel allows."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        try:
+            import openpyxl  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            msg = "Writing an Excel file needs openpyxl: pip install 'kronfill[excel]'"
+            raise MissingDependencyError(msg) from None
+        self._book = openpyxl.Workbook(write_only=True)
+        self._sheet = self._book.create_sheet("kronfill")
+        self._lines = 0
+
+    def write(self, frame: Any) -> None:
+        if not self._lines:
+            self._sheet.append([str(name) for name in frame.columns])
+            self._lines = 1
+        self._lines += len(frame)
+        if self._lines > EXCEL_ROWS or len(frame.columns) > EXCEL_COLUMNS:
+            msg = (
+                f"An Excel sheet has at most {EXCEL_ROWS:,} lines and {EXCEL_COLUMNS:,} columns, "
+                f"which is less than the result; write a CSV or Parquet file."
+            )
+            raise ParameterError(msg)
+        plain = frame.astype(object).where(frame.notna(), None)
+        for line in plain.itertuples(index=False, name=None):
+            self._sheet.append(line)
+
+    def close(self) -> None:
+        self._book.save(self.file)
+
+    def abandon(self) -> None:
+        self._book.save(io.BytesIO())  # closes the temporary files of the sheet

@@ -1,0 +1,464 @@
+"""Tables in files: CSV, TSV, Parquet, Feather and Excel behind one interface.
+
+Text files are read as text, cell by cell as they are written: what a column means is decided by
+who asks for it, as labels ("007" stays "007") or as numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from kronfill.data._arrays import FloatArray, IntArray, listing
+from kronfill.errors import DataError, MissingDependencyError
+
+__all__ = ["FORMATS", "MISSING", "FileTable", "open_file"]
+
+FORMATS = ("CSV", "TSV", "Parquet", "Feather", "Excel")
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
+"""How a cell of a text file says that there is nothing in it."""
+SEPARATORS = ",;\t|"
+BLOCK = 64 * 2**20
+"""Bytes of text that are parsed together; a line must not be longer."""
+_SIGNS = ((b"PAR1", "Parquet"), (b"ARROW1", "Feather"), (b"PK\x03\x04", "Excel"))
+_SUFFIXES = {
+    ".parquet": "Parquet", ".pq": "Parquet", ".feather": "Feather", ".arrow": "Feather",
+    ".ipc": "Feather", ".xlsx": "Excel", ".xlsm": "Excel", ".xls": "Excel",
+}  # fmt: skip
+_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, eq=False)
+class FileTable:
+    """A table from a file, read column by column.
+
+    Attributes
+    ----------
+    path : Path
+        Where it came from.
+    told : str
+        The format in words, such as "CSV separated by ';'".
+    names : list of str
+        The column names.
+    """
+
+    path: Path
+    told: str
+    names: list[str]
+    _columns: Any
+    _decimal: str = "."
+
+    def __len__(self) -> int:
+        return int(self._columns.num_rows)
+
+    def position(self, name: str) -> int:
+        """Return where a column is; DataError if there is none of this name."""
+        if name in self.names:
+            return self.names.index(name)
+        known = listing([repr(known) for known in self.names[:8]], len(self.names))
+        msg = f"{self.path} has no column {name!r}; it has {known}"
+        raise DataError(msg)
+
+    def column(self, j: int) -> Any:
+        """Return a column as a pyarrow array, categories as what they stand for."""
+        import pyarrow as pa
+
+        column = self._columns.column(j).combine_chunks()
+        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+    def is_text(self, j: int) -> bool:
+        """Whether the column holds text as far as the file says: always so in a CSV."""
+        return _is_text(self.column(j).type)
+
+    @cached_property
+    def _numeric(self) -> dict[int, bool]:
+        return {}
+
+    def is_numeric(self, j: int) -> bool:
+        """Whether all that the column holds are numbers (or nothing)."""
+        if j not in self._numeric:
+            self._numeric[j] = self._floats(j)[1] is None
+        return self._numeric[j]
+
+    def numbers(self, j: int) -> FloatArray:
+        """Return a column as floats, NaN where it has nothing; DataError names a bad cell."""
+        values, bad = self._floats(j)
+        if bad is not None:
+            line, cell = bad
+            msg = (
+                f"{self.path}, column {self.names[j]!r}, line {line}: {cell!r} is not a number. "
+                "Leave the cell blank if the value is missing."
+            )
+            raise DataError(msg)
+        return values
+
+    def _floats(self, j: int) -> tuple[FloatArray, tuple[int, Any] | None]:
+        """The numbers of a column, or the line and content of the first cell that is none."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = self.column(j)
+        kind = column.type
+        if _is_text(kind):
+            trimmed = pc.utf8_trim_whitespace(column)
+            trimmed = _without(trimmed, MISSING)
+            if self._decimal == ",":
+                trimmed = pc.replace_substring(trimmed, ",", ".")
+            try:
+                numbers = trimmed.cast(pa.float64())
+            except pa.ArrowInvalid:
+                return np.empty(0), self._first_text(trimmed.to_pylist())
+            return _floats(numbers), None
+        types = pa.types
+        if types.is_boolean(kind):
+            return _floats(column.cast(pa.uint8()).cast(pa.float64())), None
+        number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+        if number or types.is_null(kind):
+            return _floats(column.cast(pa.float64(), safe=False)), None
+        first = next((k for k, v in enumerate(column.to_pylist()) if v is not None), 0)
+        return np.empty(0), (first + 2, column[first].as_py())
+
+    @staticmethod
+    def _first_text(cells: list[Any]) -> tuple[int, Any]:
+        """Line and content of the first cell that is not a number."""
+        for k, cell in enumerate(cells):
+            try:
+                if cell is None or ("_" not in cell and float(cell) is not None):
+                    continue
+            except ValueError:
+                pass
+            return k + 2, cell
+        return 2, cells[0]
+
+    def labels(self, j: int) -> tuple[IntArray, list[str]]:
+        """Return a column as codes into its distinct labels, which are text; DataError if blank.
+
+        Whole numbers are written without a decimal point, dates in ISO form, and blanks around
+        text are taken off, so that the same item has the same label in files of different kinds.
+        """
+        import pyarrow.compute as pc
+
+        column = self.column(j)
+        encoded = column.dictionary_encode()
+        codes = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+        texts = _texts(encoded.dictionary, pc)
+        known: dict[str, int] = {}
+        again = [known.setdefault(text, len(known)) if text else -1 for text in texts]
+        codes = np.array([*again, -1], dtype=np.intp)[codes]
+        if codes.size and codes.min() < 0:
+            lines = np.flatnonzero(codes < 0)
+            shown = listing([str(k + 2) for k in lines[:3].tolist()], len(lines))
+            msg = (
+                f"{self.path}, column {self.names[j]!r} has no label at line {shown}. Give every "
+                "line a label, or delete these lines."
+            )
+            raise DataError(msg)
+        return codes, list(known)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _without(column: Any, markers: tuple[str, ...]) -> Any:
+    """Null where a cell holds one of the markers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    marked = pc.is_in(column, value_set=pa.array(markers, column.type))
+    return pc.if_else(marked, pa.scalar(None, column.type), column)
+
+
+def _floats(column: Any) -> FloatArray:
+    out: FloatArray = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return out
+
+
+def _texts(values: Any, pc: Any) -> list[str]:
+    """Distinct values of a column as text."""
+    if _is_text(values.type):
+        return [text or "" for text in pc.utf8_trim_whitespace(values).to_pylist()]
+    return [label_text(value) for value in values.to_pylist()]
+
+
+def label_text(value: Any) -> str:
+    """Return what a label is called in a file: the way back from any label to its text."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if hasattr(value, "isoformat"):
+        text = str(value.isoformat())
+        return text.removesuffix("T00:00:00").replace("T", " ")
+    return str(value).strip()
+
+
+def open_file(path: str | Path, sheet: str | None = None) -> FileTable:
+    r"""Read a table from a file, whose format is told by its content.
+
+    Parameters
+    ----------
+    path : str or Path
+        A text file with a header line (separated by commas, semicolons, tabs or bars; it may be
+        compressed with gzip), a Parquet, Feather (Arrow) or Excel file.
+    sheet : str, optional
+        Sheet of an Excel file; the first by default.
+
+    Returns
+    -------
+    FileTable
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read; the message says why.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "users.csv"
+    >>> _ = path.write_text("id;age\n007;31,5\n008;\n")
+    >>> table = open_file(path)
+    >>> table.told, table.names
+    ("CSV separated by ';' with decimal commas", ['id', 'age'])
+    >>> table.labels(0)[1], table.numbers(1)
+    (['007', '008'], array([31.5,  nan]))
+    """
+    path = Path(path)
+    _require_arrow()
+    kind = _format(path)
+    if sheet is not None and kind != "Excel":
+        msg = f"{path} is not an Excel file: only those have sheets, got the sheet {sheet!r}"
+        raise DataError(msg)
+    readers: dict[str, Callable[[Path], FileTable]] = {
+        "Parquet": _read_parquet,
+        "Feather": _read_feather,
+        "Excel": lambda where: _read_excel(where, sheet),
+        "CSV": _read_text,
+    }
+    table = readers[kind](path)
+    _check_names(table)
+    return table
+
+
+def _require_arrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        msg = "Reading tables from files needs pyarrow: pip install 'kronfill[tables]'"
+        raise MissingDependencyError(msg) from None
+
+
+def _format(path: Path) -> str:
+    """What the file is, by its first bytes; its name has to agree where it names a format."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        msg = f"Cannot read {path}: {reason[:1].lower()}{reason[1:]}."
+        raise DataError(msg) from None
+    found = next((name for sign, name in _SIGNS if start.startswith(sign)), "CSV")
+    named = _SUFFIXES.get(path.suffix.lower())
+    if found == "CSV" and named is not None:
+        kind = "an .xls file of Excel before 2007" if path.suffix == ".xls" else f"a {named} file"
+        msg = f"{path} is called {kind} but is none that can be read. Is it whole? Try a CSV file."
+        raise DataError(msg)
+    return found
+
+
+def _check_names(table: FileTable) -> None:
+    blank = [j for j, name in enumerate(table.names) if not name.strip() and j > 0]
+    if blank:
+        msg = f"{table.path}: column {blank[0] + 1} has no name in the header; name or delete it."
+        raise DataError(msg)
+    twice = {name for name in table.names if table.names.count(name) > 1}
+    if twice:
+        named = ", ".join(map(repr, sorted(twice)[:3]))
+        msg = f"{table.path} has more than one column called {named}; rename or delete them."
+        raise DataError(msg)
+
+
+# One reader for each format.
+
+
+def _read_text(path: Path) -> FileTable:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    names, separator = _header(path)
+    try:
+        columns = arrow_csv.read_csv(
+            path,
+            read_options=arrow_csv.ReadOptions(block_size=BLOCK),
+            parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except (pa.ArrowException, OSError, ValueError) as error:
+        msg = f"Cannot read {path} as a table: {_first_sentence(error)}"
+        raise DataError(msg) from None
+    comma = separator != "," and _has_decimal_commas(columns)
+    kind = "TSV" if separator == "\t" else "CSV"
+    told = kind if separator in ",\t" else f"CSV separated by {separator!r}"
+    told += " with decimal commas" if comma else ""
+    names = [name.strip() for name in columns.column_names]
+    return FileTable(path, told, names, columns, "," if comma else ".")
+
+
+def _first_sentence(error: Exception) -> str:
+    text = str(error).split("\n")[0].strip()
+    text = text if len(text) <= 200 else text[:200] + " ..."
+    return text if text.endswith(".") else text + "."
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """Column names of a text file and what separates them."""
+    try:
+        with _opened(path) as file:
+            line = next((line for line in file if line.strip()), "")
+            more = list(itertools.islice(file, 50))  # a quoted name may go on in the next line
+    except (UnicodeDecodeError, EOFError, OSError) as error:
+        what = "is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else "is damaged"
+        msg = (
+            f"Cannot read {path}: it {what}. Save it as CSV in UTF-8 (in Excel: 'CSV UTF-8'), or "
+            "give a Parquet, Feather or Excel file."
+        )
+        raise DataError(msg) from None
+    if not line:
+        msg = f"{path} is empty; a table needs a header line and at least one line below it."
+        raise DataError(msg)
+    try:
+        splits = {s: next(csv.reader([line, *more], delimiter=s)) for s in SEPARATORS}
+    except csv.Error as error:
+        msg = f"Cannot read the header of {path}: {error}."
+        raise DataError(msg) from None
+    separator = max(SEPARATORS, key=lambda s: (len(splits[s]), -SEPARATORS.index(s)))
+    if path.name.lower().endswith((".tsv", ".tab", ".tsv.gz")):
+        separator = "\t"
+    return splits[separator], separator
+
+
+def _opened(path: Path) -> IO[str]:
+    """A text file, compressed or not; a byte order mark is skipped."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _has_decimal_commas(columns: Any) -> bool:
+    """Whether numbers are written 3,5: some cells look like it and none like 3.5."""
+    cells = [cell for column in columns.slice(0, 1000).columns for cell in column.to_pylist()]
+    comma = any(_COMMA.fullmatch(cell.strip()) for cell in cells)
+    return comma and not any(_POINT.fullmatch(cell.strip()) for cell in cells)
+
+
+def _read_parquet(path: Path) -> FileTable:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        columns = parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        msg = f"Cannot read {path} as a Parquet file: {_first_sentence(error)}"
+        raise DataError(msg) from None
+    return _typed(path, "Parquet", columns)
+
+
+def _read_feather(path: Path) -> FileTable:
+    import pyarrow as pa
+    from pyarrow import feather
+
+    try:
+        columns = feather.read_table(path, memory_map=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        msg = f"Cannot read {path} as a Feather file: {_first_sentence(error)}"
+        raise DataError(msg) from None
+    return _typed(path, "Feather", columns)
+
+
+def _typed(path: Path, told: str, columns: Any) -> FileTable:
+    """Columns with types of their own; the index that pandas stored last comes first."""
+    hidden = [j for j, name in enumerate(columns.column_names) if name.startswith("__index_level_")]
+    order = hidden + [j for j in range(columns.num_columns) if j not in hidden]
+    columns = columns.select(order)
+    stored = (columns.schema.pandas_metadata or {}).get("index_columns", [])
+    first = [name for name in stored if isinstance(name, str) and name in columns.column_names]
+    if first and not hidden:
+        rest = [name for name in columns.column_names if name not in first]
+        columns = columns.select([*first, *rest])
+    names = ["" if j < len(hidden) else name for j, name in enumerate(columns.column_names)]
+    return FileTable(path, told, names, columns)
+
+
+def _read_excel(path: Path, sheet: str | None) -> FileTable:
+    try:
+        import openpyxl  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        msg = f"Reading {path} needs openpyxl: pip install 'kronfill[excel]'"
+        raise MissingDependencyError(msg) from None
+    import pyarrow as pa
+
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except Exception as error:  # the reader of a zip of XML: anything may be wrong with it
+        msg = f"Cannot read {path} as an Excel file: {_first_sentence(error)}"
+        raise DataError(msg) from None
+    if sheet is not None and sheet not in book.sheetnames:
+        named = ", ".join(map(repr, book.sheetnames))
+        msg = f"{path} has no sheet {sheet!r}; its sheets are {named}."
+        raise DataError(msg)
+    name = sheet or book.sheetnames[0]
+    lines = _cells(book[name])
+    if not lines:
+        msg = f"{path}, sheet {name!r} is empty; a table needs a header line and lines below it."
+        raise DataError(msg)
+    width = max(len(line) for line in lines)
+    padded = [line + [None] * (width - len(line)) for line in lines]
+    names = [label_text(cell) for cell in padded[0]]
+    arrays = [_excel_column([line[j] for line in padded[1:]]) for j in range(width)]
+    columns = pa.Table.from_arrays(arrays, names=[f"c{j}" for j in range(width)])
+    more = "" if len(book.sheetnames) == 1 else f" of {len(book.sheetnames)}"
+    return FileTable(path, f"Excel, sheet {name!r}{more}", names, columns)
+
+
+def _cells(sheet: Any) -> list[list[Any]]:
+    """Lines of a sheet without the blank ones, each up to its last filled cell."""
+    out = []
+    for line in sheet.iter_rows(values_only=True):
+        cells = list(line)
+        while cells and cells[-1] is None:
+            cells.pop()
+        if cells:
+            out.append(cells)
+    return out
+
+
+def _excel_column(cells: list[Any]) -> Any:
+    """Cells of one kind keep it; mixed ones become text."""
+    import datetime
+
+    import pyarrow as pa
+
+    filled: Iterator[Any] = (cell for cell in cells if cell is not None)
+    kinds = {type(cell) for cell in filled}
+    if kinds <= {int, float}:
+        return pa.array([None if c is None else float(c) for c in cells], pa.float64())
+    if kinds == {bool}:
+        return pa.array(cells, pa.bool_())
+    if kinds == {datetime.datetime}:
+        return pa.array(cells, pa.timestamp("us"))
+    return pa.array([None if c is None else label_text(c) for c in cells], pa.string())
