@@ -1,0 +1,69 @@
+"""Scores of hidden entries beside simple rules, and whether the difference is more than chance."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.report.content import Accuracy, Part, Score
+from kronfill.report.evaluation import Evaluation, Held
+
+__all__ = ["POINTS", "accuracy", "score"]
+
+Floats = NDArray[np.float64]
+
+POINTS = 600
+"""Entries of each kind that are drawn as points."""
+
+
+def score(observed: Floats, predicted: Floats) -> Score:
+    """Root mean square and mean absolute error, and the share of the variance explained."""
+    gap = observed - predicted
+    spread = float(np.mean((observed - observed.mean()) ** 2))
+    square = float(np.mean(gap**2))
+    r2 = 1.0 - square / spread if spread > 0 else None
+    return Score(float(np.sqrt(square)), float(np.mean(np.abs(gap))), r2)
+
+
+def accuracy(found: Evaluation) -> Accuracy:
+    """All kinds of hidden entries, each with its scores."""
+    parts = [_part(kind, held) for kind, held in found.parts.items()]
+    return Accuracy(found.scheme, found.folds, found.seed, parts)
+
+
+def _part(kind: str, held: Held) -> Part:
+    own, mean, effects = (
+        score(held.observed, guess) for guess in (held.predicted, held.mean, held.effects)
+    )
+    best = "mean" if mean.rmse <= effects.rmse else "effects"
+    rival = held.mean if best == "mean" else held.effects
+    least = min(mean.rmse, effects.rmse)
+    drawn = _drawn(len(held))
+    return Part(
+        kind=kind,
+        count=len(held),
+        method=own,
+        mean=mean,
+        effects=effects,
+        best=best,
+        gain=1.0 - own.rmse / least if least > 0 else None,
+        clear=_clear(held, rival),
+        observed=held.observed[drawn].tolist(),
+        predicted=held.predicted[drawn].tolist(),
+    )
+
+
+def _clear(held: Held, rival: Floats) -> bool:
+    """Whether the mean difference of squared errors is more than two of its standard errors."""
+    if len(held) < 3:
+        return False
+    gap = (held.observed - rival) ** 2 - (held.observed - held.predicted) ** 2
+    margin = 2.0 * float(gap.std(ddof=1)) / np.sqrt(len(gap))
+    return bool(abs(float(gap.mean())) > margin)
+
+
+def _drawn(count: int) -> NDArray[np.intp]:
+    """Evenly spread positions: parts are in the order of the folds, which is random."""
+    if count <= POINTS:
+        return np.arange(count)
+    return np.linspace(0, count - 1, POINTS).astype(np.intp)

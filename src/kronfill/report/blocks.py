@@ -1,0 +1,98 @@
+"""Means of a fitted table over blocks of rows and columns, from its factors.
+
+F = Phi_w X Phi_h^T + effects, so that the mean over a block is the product of the means of the
+factors: the table itself is never formed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.data import Observations
+from kronfill.estimators.model import Basis, Bilinear
+from kronfill.estimators.split import SplitModel
+
+__all__ = ["block_of", "edges", "filled_means", "observed_share", "predicted_means"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+CHUNK_FLOATS = 4_000_000
+
+
+def edges(size: int, blocks: int) -> Index:
+    """Where ``blocks`` blocks of sizes that differ by at most one begin, and the end."""
+    return np.asarray(np.arange(blocks + 1) * size // blocks, np.intp)
+
+
+def block_of(at: Index, bounds: Index) -> Index:
+    """Block of each item."""
+    return np.searchsorted(bounds, at, side="right") - 1
+
+
+def filled_means(model: Any, obs: Observations, rows: Index, cols: Index) -> Floats:
+    """Mean over each block of observed values, and predictions where nothing was observed."""
+    gap = obs.values - model.predict(obs)
+    return predicted_means(model, rows, cols) + _block_sums(obs, gap, rows, cols) / _sizes(
+        rows, cols
+    )
+
+
+def observed_share(obs: Observations, rows: Index, cols: Index) -> Floats:
+    """Share of the entries of each block that were observed."""
+    return _block_sums(obs, None, rows, cols) / _sizes(rows, cols)
+
+
+def predicted_means(model: Any, rows: Index, cols: Index) -> Floats:
+    """Mean prediction over each block."""
+    form = model._model
+    if not isinstance(form, SplitModel):
+        return _bilinear_means(model._bilinear(), rows, cols)
+    own = form.own.tocoo()
+    at = block_of(own.row, rows) * (len(cols) - 1) + block_of(own.col, cols)
+    shape = (len(rows) - 1, len(cols) - 1)
+    sums = np.bincount(at, weights=own.data, minlength=shape[0] * shape[1]).reshape(shape)
+    parts = (_bilinear_means(part, rows, cols) for part in (form.row_part, form.col_part))
+    return np.asarray(sum(parts) + sums / _sizes(rows, cols))
+
+
+def _bilinear_means(form: Bilinear, rows: Index, cols: Index) -> Floats:
+    left, right = _basis_means(form.row_basis, rows), _basis_means(form.col_basis, cols)
+    out = np.asarray(left @ right.T if form.core is None else left @ (form.core @ right.T))
+    if form.effects is None:
+        return out
+    row, col = (
+        _means(part, at) for part, at in ((form.effects.row, rows), (form.effects.col, cols))
+    )
+    return np.asarray(out + form.effects.mean + row[:, None] + col[None, :])
+
+
+def _basis_means(basis: Basis, bounds: Index) -> Floats:
+    """Mean over each block of the rows of Phi, no more of which is formed than fits."""
+    width = basis.known(np.arange(1)).shape[1]
+    step = max(1, CHUNK_FLOATS // max(1, width))
+    sums = np.zeros((len(bounds) - 1, width))
+    for first in range(0, int(bounds[-1]), step):
+        items = np.arange(first, min(first + step, int(bounds[-1])))
+        blocks = block_of(items, bounds)
+        starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+        sums[blocks[starts]] += np.add.reduceat(basis.known(items), starts, axis=0)
+    return sums / np.diff(bounds)[:, None]
+
+
+def _means(values: Floats, bounds: Index) -> Floats:
+    return np.asarray(np.add.reduceat(values, bounds[:-1]) / np.diff(bounds))
+
+
+def _block_sums(obs: Observations, values: Floats | None, rows: Index, cols: Index) -> Floats:
+    shape = (len(rows) - 1, len(cols) - 1)
+    at = block_of(obs.rows, rows) * shape[1] + block_of(obs.cols, cols)
+    sums = np.bincount(at, weights=values, minlength=shape[0] * shape[1])
+    return sums.reshape(shape).astype(np.float64, copy=False)
+
+
+def _sizes(rows: Index, cols: Index) -> Floats:
+    return np.outer(np.diff(rows), np.diff(cols)).astype(np.float64)

@@ -1,0 +1,141 @@
+"""What went in, what ran, on what: the sections of a report that need no further fit."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill import __version__
+from kronfill.bounds import sampling_test
+from kronfill.data import Observations
+from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.report.content import Data, Guarantee, Method, Spread
+
+__all__ = ["data_facts", "environment", "guarantee", "method_facts"]
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
+RANKS = ("rank", "row_rank_", "col_rank_")
+LONGEST = 200
+"""Characters of the description of a kernel."""
+
+
+def data_facts(obs: Observations, told: tuple[str, str]) -> Data:
+    """Sizes, what is missing, and the values."""
+    n, l = obs.shape
+    warm = (n - len(obs.cold_rows)) * (l - len(obs.cold_cols))
+    test = sampling_test(obs)
+    return Data(
+        rows=n,
+        columns=l,
+        entries=n * l,
+        observed=obs.m,
+        filled=warm - obs.m,
+        extrapolated=n * l - warm,
+        share=obs.density,
+        cold_rows=len(obs.cold_rows),
+        cold_columns=len(obs.cold_cols),
+        about_rows=told[0],
+        about_columns=told[1],
+        weighted=obs.weights is not None,
+        value=_spread(obs.values),
+        mean=float(obs.values.mean()),
+        std=float(obs.values.std()),
+        per_row=_spread(obs.row_counts),
+        per_column=_spread(obs.col_counts),
+        sampling_p=test.p_value,
+        even=test.compatible,
+    )
+
+
+def _spread(values: NDArray[Any]) -> Spread:
+    return Spread(float(values.min()), float(np.median(values)), float(values.max()))
+
+
+def method_facts(model: MatrixRegressor) -> Method:
+    """Parameters that were given, and what came of them."""
+    obs = model.observations_
+    own: Any = model
+    solution = own.solution_
+    gap = obs.values - model.predict(obs)
+    signal, noise = None, None
+    if isinstance(model, GaussianProcessReading) and model._reading.dof:
+        signal, noise = (
+            float(np.sqrt(part)) for part in (model.signal_variance_, model.noise_variance_)
+        )
+    return Method(
+        name=type(model).__name__,
+        mu=float(own.mu_),
+        mu_asked="auto" if own.mu == "auto" else "given",
+        center="none" if own.center is None else str(own.center),
+        ranks={name.rstrip("_"): float(vars(own)[name]) for name in RANKS if name in vars(own)},
+        row_kernel=_kernel(own, "row"),
+        col_kernel=_kernel(own, "col"),
+        solver=solution.solver,
+        iterations=int(own.n_iter_),
+        converged=bool(solution.converged),
+        status=str(solution.status.value),
+        train_rmse=float(np.sqrt(np.mean(gap**2))),
+        signal_std=signal,
+        noise_std=noise,
+    )
+
+
+def _kernel(model: Any, axis: str) -> str:
+    """The kernel or the features of an axis in a few words."""
+    for name in (f"{axis}_kernel", f"{axis}_features"):
+        side = vars(model).get(name)
+        if side is None:
+            continue
+        if name.endswith("features"):
+            return f"{side.shape[1]} features"
+        text = " ".join(repr(side).split())
+        return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return "none"
+
+
+def guarantee(completion: Any, value_range: Any) -> Guarantee | None:
+    """The certificate, if the range of the values is known."""
+    if value_range is None:
+        return None
+    found = completion.certificate(value_range)
+    low, high = (float(end) for end in value_range)
+    proved = found.value if np.isfinite(found.value) and not found.vacuous else None
+    return Guarantee(
+        low=low,
+        high=high,
+        delta=float(found.delta),
+        value=float(found.value),
+        rmse=None if proved is None else float(np.sqrt(proved / found.loss.scale)),
+        train_loss=float(found.train_loss),
+        valid=bool(found.valid),
+        vacuous=bool(found.vacuous),
+        sentence=found.sentence,
+        terms={name: float(value) for name, value in found.terms.items()},
+        assumptions=[(part.text, _holds(part.holds)) for part in found.assumptions],
+    )
+
+
+def _holds(answer: bool | None) -> str:
+    return {True: "holds", False: "fails", None: "not checked"}[answer]
+
+
+def environment() -> dict[str, str]:
+    """Versions of what ran."""
+    found = {
+        "kronfill": __version__,
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": str(os.cpu_count() or 1),
+    }
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:  # optional
+            continue
+    return found

@@ -1,0 +1,127 @@
+"""One sentence for each section: what it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kronfill.report.formats import Numbers
+
+__all__ = ["WHAT", "Verdict", "part_verdict", "verdicts"]
+
+FEW = 20
+"""Fewer hidden entries say little."""
+WHAT = {
+    "known": "missing entries of known rows and columns",
+    "row": "new rows",
+    "column": "new columns",
+    "both": "new rows in new columns",
+}
+RULES = {"mean": "the mean of all values", "effects": "row and column averages"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A sentence in HTML, and whether it is good news."""
+
+    text: str
+    tone: str = ""
+
+
+def part_verdict(n: Numbers, k: int) -> Verdict:
+    """How the method compares with the better of two simple rules, for one kind of entries."""
+    at = f"accuracy.parts.{k}"
+    part = n.get(at)
+    what, rule = WHAT[part["kind"]], RULES[part["best"]]
+    few = f" (only {n.show(f'{at}.count', 'i')} entries)" if part["count"] < FEW else ""
+    if part["gain"] is None:
+        return Verdict(f"For {what} {rule} is exact already{few}.", "good")
+    if part["gain"] <= 0:
+        return Verdict(
+            f"Predictions for {what} are no better than {rule}{few}: do not use them here.", "bad"
+        )
+    better = f"Predictions for {what} are {n.show(f'{at}.gain', '%')} better than {rule}"
+    if not part["clear"] or part["count"] < FEW:
+        return Verdict(f"{better}, but this may be chance{few}.", "warn")
+    return Verdict(f"{better}.", "good")
+
+
+def verdicts(n: Numbers) -> dict[str, Verdict]:
+    """The sentence of each section."""
+    return {
+        "data": _data(n),
+        "method": _method(n),
+        "accuracy": _accuracy(n),
+        "table": _table(n),
+        "entries": _entries(n),
+        "certificate": _guarantee(n),
+    }
+
+
+def _data(n: Numbers) -> Verdict:
+    data = n.tree["data"]
+    text = f"{n.show('data.share', '%')} of the table was measured; the rest is predicted."
+    cold = [
+        f"{n.show(f'data.cold_{axis}s', 'i')} {axis}{'' if data[f'cold_{axis}s'] == 1 else 's'}"
+        for axis in ("row", "column")
+        if data[f"cold_{axis}s"]
+    ]
+    if cold:
+        text += f" {' and '.join(cold)} had no measurement at all."
+    if data["even"]:
+        return Verdict(text)
+    return Verdict(f"{text} Measurements are spread unevenly.", "warn")
+
+
+def _method(n: Numbers) -> Verdict:
+    name = n.show("method.name", "t")
+    if not n.tree["method"]["converged"]:
+        return Verdict(f"{name} did not reach its tolerance: read “how it ended” below.", "bad")
+    return Verdict(f"{name} was fitted with ridge weight mu = {n.show('method.mu')}.")
+
+
+def _accuracy(n: Numbers) -> Verdict:
+    parts = n.tree["accuracy"]["parts"]
+    if not parts:
+        return Verdict("How accurate the predictions are could not be measured.", "warn")
+    tones = {k: part_verdict(n, k).tone for k in range(len(parts))}
+    good = [WHAT[parts[k]["kind"]] for k, tone in tones.items() if tone == "good"]
+    if len(good) == len(parts):
+        return Verdict("Better than simple rules for every kind of entry that was hidden.", "good")
+    if not good:
+        return Verdict("Not clearly better than simple rules: use it with care, or not.", "bad")
+    return Verdict(f"Clearly better than simple rules for {_and(good)}; not for the rest.", "warn")
+
+
+def _and(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _table(n: Numbers) -> Verdict:
+    text = "All entries: measured values as they are, the others predicted."
+    if n.tree["cells"]["width_widest"]:
+        return Verdict(f"{text} For some of them nothing bounds the value.", "warn")
+    return Verdict(text)
+
+
+def _entries(n: Numbers) -> Verdict:
+    if not n.tree["uncertain"] and not n.tree["surprising"]:
+        return Verdict("There is nothing to single out.")
+    return Verdict("Where the predictions are least sure, and which measurements look odd.")
+
+
+def _guarantee(n: Numbers) -> Verdict:
+    found = n.tree["guarantee"]
+    if found is None:
+        return Verdict("No certificate: the range of the values was not given.")
+    if not found["valid"]:
+        return Verdict("The certificate does not apply here: an assumption fails.", "warn")
+    if found["rmse"] is None:
+        return Verdict("Nothing useful can be proved from so few measurements.", "warn")
+    proved = (
+        f"Proved: the error (RMSE) on all entries that were not measured is at most "
+        f"{n.show('guarantee.rmse')}"
+    )
+    if found["rmse"] >= n.get("data.std"):
+        spread = n.show("data.std")
+        return Verdict(f"{proved}. The values themselves spread by {spread}: this says little.")
+    return Verdict(f"{proved}.", "good")
