@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help demo test test-slow lint types layers doctest tests bench clean
+.PHONY: help demo test test-slow lint types layers doctest tests bench studies docs clean
 
 help:
 	@echo "make demo       fit every method to real data and draw the result (under a minute)"
 	@echo "make test       lint, types, import layers, doctests, tests"
 	@echo "make test-slow  what needs a long run"
 	@echo "make bench      measure against other libraries, side by side"
+	@echo "make studies    run the studies on real data and write docs/results.md"
+	@echo "make docs       build the pages of docs/ into docs/_build/html"
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +23,10 @@ $(STAMP): pyproject.toml
 
 $(VENV)/.installed-dev: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group test --group lint
+	touch $@
+
+$(VENV)/.installed-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group docs
 	touch $@
 
 demo: $(STAMP)
@@ -44,11 +50,20 @@ doctest: $(VENV)/.installed-dev
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) -q
 
-test-slow: $(VENV)/.installed-dev
+test-slow: $(VENV)/.installed-dev $(VENV)/.installed-docs
 	$(BIN)/python -m pytest -m slow -q
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
 
+studies: $(STAMP)
+	$(BIN)/python -m studies
+
+# Warnings are errors, and all are shown. Pages of names that are gone must not stay behind.
+docs: $(VENV)/.installed-docs
+	rm -rf docs/api docs/_build
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -40,10 +40,127 @@ def test_bixi_tables_fit_together(bixi):
     assert "Permission is hereby granted" in bixi.licence
 
 
+def test_bixi_is_a_dataset_like_the_others(bixi):
+    assert isinstance(bixi, datasets.Dataset)
+    assert bixi.trips is bixi.table
+    assert bixi.stations is bixi.rows
+    assert bixi.days is bixi.cols
+    assert (bixi.published, bixi.test_masks) == ((), ())
+    assert "2109.00046" in bixi.citation
+
+
 def test_a_damaged_file_is_refused(monkeypatch):
-    monkeypatch.setattr(datasets, "_file", lambda name: b"something else")
-    with pytest.raises(DataError, match="is damaged: its SHA-256 is"):
+    monkeypatch.setattr("kronfill.data.datasets.bixi.packaged", lambda name: b"something else")
+    with pytest.raises(DataError, match=r"bixi2019.npz is not the file expected: its SHA-256 is"):
         datasets.load_bixi()
+
+
+LOADERS = {"seattle": datasets.load_seattle, "drug_response": datasets.load_drug_response}
+FIRST = {"seattle": "sedata_amonth_matrix.mat", "drug_response": "Labels.txt"}
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """No variable, and a user without data."""
+    monkeypatch.delenv("KRONFILL_DATA", raising=False)
+    monkeypatch.setattr("kronfill.data.datasets.store._of_the_user", lambda: tmp_path / "user")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_absent_files_are_named_with_where_and_whence(name, nowhere, monkeypatch):
+    monkeypatch.setenv("KRONFILL_DATA", str(nowhere / "variable"))
+    with pytest.raises(DataError) as caught:
+        LOADERS[name]()
+    text = str(caught.value)
+    assert text.startswith(f"{name}: missing {FIRST[name]} and ")
+    assert f"{nowhere / 'variable' / name} and {nowhere / 'user' / name}" in text
+    assert "https://github.com/" in text
+    assert "MIT licence" in text
+    assert f"DIRECTORY/{name}" in text
+    assert "KRONFILL_DATA=DIRECTORY" in text
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_the_argument_is_looked_at_alone(name, nowhere, monkeypatch):
+    monkeypatch.setenv("KRONFILL_DATA", str(nowhere / "variable"))
+    with pytest.raises(DataError) as caught:
+        LOADERS[name](nowhere / "argument")
+    assert f"looked in {nowhere / 'argument' / name}. " in str(caught.value)
+
+
+def test_the_first_directory_with_the_folder_is_taken(nowhere, monkeypatch):
+    monkeypatch.setenv("KRONFILL_DATA", str(nowhere / "variable"))
+    assert datasets.data_directories() == (nowhere / "variable", nowhere / "user")
+    assert datasets.data_directories("~/x")[0].is_absolute()
+    (nowhere / "user" / "seattle").mkdir(parents=True)
+    with pytest.raises(DataError) as caught:
+        datasets.load_seattle()
+    assert f"looked in {nowhere / 'user' / 'seattle'}. " in str(caught.value)
+
+
+def test_one_missing_file_and_a_wrong_one(nowhere):
+    folder = nowhere / "seattle"
+    folder.mkdir()
+    for name in ("sedata_amonth_matrix.mat", "LICENSE"):
+        (folder / name).write_bytes(b"not the data")
+    with pytest.raises(DataError, match=r"^seattle: missing seattle_adj.mat; looked in"):
+        datasets.load_seattle(nowhere)
+    (folder / "seattle_adj.mat").write_bytes(b"")
+    with pytest.raises(DataError, match=r"sedata_amonth_matrix.mat is not the file expected: its"):
+        datasets.load_seattle(nowhere)
+
+
+def test_data_home_must_be_a_path():
+    with pytest.raises(ParameterError, match="data_home must be a path or None, got 3"):
+        datasets.load_seattle(3)
+
+
+def loaded(name):
+    """The data set, or a skip that says that it is not there."""
+    places = datasets.data_directories()
+    if not any((place / name).is_dir() for place in places):
+        pytest.skip(f"no folder {name} in {', '.join(map(str, places))} (set KRONFILL_DATA)")
+    return LOADERS[name]()
+
+
+def test_seattle_is_what_it_is_said_to_be():
+    data = loaded("seattle")
+    values = data.table.to_numpy()
+    assert values.shape == (323, 720)
+    assert (values.min().round(3), values.max().round(3)) == (2.244, 75.311)
+    links = data.rows.to_numpy()
+    assert np.array_equal(links, links.T)
+    assert (links.sum(), np.diag(links).sum()) == (678, 0)
+    assert data.rows.index.equals(data.table.index)
+    assert data.cols.index.equals(data.table.columns)
+    assert data.cols.loc[25].tolist() == [1, 1, 25]
+    np.random.seed(6)  # noqa: NPY002 - as the authors' script does
+    seen = np.round(np.random.rand(323, 720) + 0.5 - 0.5) == 1  # noqa: NPY002
+    (hidden,) = data.test_masks
+    assert np.array_equal(hidden, ~seen)
+    assert (seen.sum(), hidden.sum()) == (116_093, 116_467)
+    (published,) = data.published
+    assert (published.rmse, published.mae, published.seconds) == (3.830, 2.216, 6365.0)
+    assert "Permission is hereby granted" in data.licence
+
+
+def test_drug_response_is_what_it_is_said_to_be():
+    data = loaded("drug_response")
+    assert data.table.shape == (124, 124)
+    assert data.table.loc["176870", "ES3"] == 5.457453
+    assert not data.table.isna().any(axis=None)
+    assert (len(data.rows), len(data.cols)) == (10, 12)
+    for kernels, labels in ((data.rows, data.table.index), (data.cols, data.table.columns)):
+        assert labels.is_unique
+        for kernel in kernels.values():
+            assert kernel.index.equals(labels)
+            assert kernel.columns.equals(labels)
+            np.testing.assert_allclose(np.diag(kernel), 1.0, atol=1e-12)
+            assert np.linalg.eigvalsh(kernel).min() > -1e-12
+    assert np.array_equal(np.sum(data.test_masks, axis=0), np.ones((124, 124)))
+    assert data.test_masks[1][0, :2].tolist() == [True, True]  # the first two numbers of the file
+    assert "Permission is hereby granted" in data.licence
 
 
 @pytest.mark.parametrize(("N", "L"), [(1, 1), (2, 3), (60, None), (61, 40)])

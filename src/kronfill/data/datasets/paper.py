@@ -1,126 +1,20 @@
-"""Data sets to try things on: the paper's synthetic matrix, and bicycle trips in Montreal."""
+"""The paper's synthetic matrix."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import math
 import operator
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from kronfill.data._arrays import FloatArray, frozen
-from kronfill.data._tables import import_pandas
 from kronfill.data.observations import Observations
-from kronfill.errors import DataError, ParameterError
+from kronfill.errors import ParameterError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["BixiData", "PaperMatrix", "load_bixi", "make_paper_matrix"]
-
-_BIXI_FILE = "bixi2019.npz"
-_BIXI_SHA256 = "63f553053736e7ba5ee0d3849f8a9b746b4df82573beea85289c2f86607c375c"
-
-
-@dataclass(frozen=True, eq=False)
-class BixiData:
-    """Daily departures from the bicycle stations of Montreal, with features of both sides.
-
-    Attributes
-    ----------
-    trips : DataFrame, 587 stations x 196 days
-        Number of departures; NaN is missing.
-    stations : DataFrame, 587 x 15
-        Latitude, longitude and 13 features of the surroundings.
-    days : DataFrame, 196 x 5
-        Weather and holidays.
-    attribution : str
-        Where the data come from, how they were prepared, and what to mind.
-    licence : str
-        The licence they are distributed under.
-    """
-
-    trips: pd.DataFrame
-    stations: pd.DataFrame
-    days: pd.DataFrame
-    attribution: str = field(repr=False)
-    licence: str = field(repr=False)
-
-
-def load_bixi() -> BixiData:
-    """Load the bicycle trips that come with this package (needs pandas).
-
-    Returns
-    -------
-    BixiData
-        Trips, features of the stations and the days, attribution and licence.
-
-    Raises
-    ------
-    MissingDependencyError
-        If pandas is not installed.
-    DataError
-        If the file in the package is damaged.
-
-    Notes
-    -----
-    100,112 of the 115,052 entries are observed. They are not missing at random: the source removed
-    every count above the 90th percentile and emptied three days. See ``attribution``.
-
-    Examples
-    --------
-    >>> from kronfill.data import datasets
-    >>> bixi = datasets.load_bixi()
-    >>> bixi.trips.shape, list(bixi.days.columns)[:3]
-    ((587, 196), ['humidity', 'max_temp_f', 'mean_temp_c'])
-    """
-    pd = import_pandas("load_bixi")
-    with np.load(io.BytesIO(_checked_bytes()), allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    stations = pd.Index(_lines(arrays["stations"]), name="station")
-    dates = arrays["days"].astype("datetime64[D]").astype("datetime64[ns]")
-    days = pd.DatetimeIndex(dates, name="day")
-    trips = np.where(arrays["trips"] == 0, np.nan, arrays["trips"].astype(np.float64))
-    return BixiData(
-        trips=pd.DataFrame(trips, index=stations, columns=days),
-        stations=pd.DataFrame(
-            arrays["station_features"], index=stations, columns=_lines(arrays["station_columns"])
-        ),
-        days=pd.DataFrame(
-            arrays["day_features"], index=days, columns=_lines(arrays["day_columns"])
-        ),
-        attribution=_file("BIXI-README.md").decode("utf-8"),
-        licence=_file("BIXI-LICENSE.txt").decode("utf-8"),
-    )
-
-
-def _file(name: str) -> bytes:
-    """Read a file that comes with the package."""
-    return resources.files("kronfill.data").joinpath("files", name).read_bytes()
-
-
-def _checked_bytes() -> bytes:
-    """Read the archive and compare it with what was shipped."""
-    content = _file(_BIXI_FILE)
-    found = hashlib.sha256(content).hexdigest()
-    if found != _BIXI_SHA256:
-        msg = (
-            f"{_BIXI_FILE} is damaged: its SHA-256 is {found}, expected {_BIXI_SHA256}; "
-            "install kronfill again"
-        )
-        raise DataError(msg)
-    return content
-
-
-def _lines(text: npt.NDArray[np.uint8]) -> list[str]:
-    """Return the lines of UTF-8 text stored as bytes."""
-    return text.tobytes().decode("utf-8").split("\n")
+__all__ = ["PaperMatrix", "make_paper_matrix"]
 
 
 @dataclass(frozen=True, eq=False)

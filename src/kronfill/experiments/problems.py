@@ -1,0 +1,166 @@
+"""Real data sets as problems: values, kernels and features of both axes, and whose results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill import kernels
+from kronfill.data.datasets import Published, load_bixi, load_drug_response, load_seattle
+from kronfill.kernels import Kernel
+
+__all__ = ["LOADERS", "Problem"]
+
+Floats = NDArray[np.float64]
+OWN = 0.3
+"""Weight of the identity part, by which an item may differ from what is known about it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A table and what each method is told about its rows and columns.
+
+    Attributes
+    ----------
+    name, unit : str
+        What it is called, and what the values are.
+    values : ndarray of shape (N, L)
+        NaN is missing.
+    row_kernel, col_kernel : Kernel
+        What is known, with a constant part and without an identity part.
+    row_features, col_features : ndarray
+        The same for methods that take features.
+    test_masks : tuple of bool arrays
+        The entries that published protocols hide; empty if there are none.
+    published : tuple of Published
+        Results of others.
+    note : str
+        What part of the data is used, if not all.
+    """
+
+    name: str
+    unit: str
+    values: Floats
+    row_kernel: Kernel
+    col_kernel: Kernel
+    row_features: Floats
+    col_features: Floats
+    test_masks: tuple[NDArray[np.bool_], ...] = ()
+    published: tuple[Published, ...] = ()
+    note: str = ""
+
+    def kernels(self) -> tuple[Kernel, Kernel]:
+        """Both kernels with an identity part."""
+        row, col = self.row_kernel, self.col_kernel
+        return row + OWN * kernels.identity(row.n), col + OWN * kernels.identity(col.n)
+
+
+def bixi(quick: bool, data_home: Any = None) -> Problem:
+    """log(1 + departures): stations by place and surroundings, days by date, week and weather."""
+    data = load_bixi()
+    n, l = (60, 35) if quick else data.table.shape
+    at = _spread(len(data.table), n)
+    place = _standardised(data.stations.to_numpy(dtype=float)[at])
+    weather = _standardised(data.days.to_numpy(dtype=float)[:l])
+    time = np.arange(l, dtype=float)
+    week = kernels.periodic(time, period=7.0, length_scale=1.0)
+    days = kernels.rbf(time, length_scale=3.0) + week + kernels.rbf(weather)
+    clock = np.column_stack([weather, np.eye(7)[np.arange(l) % 7]])
+    return Problem(
+        name=data.name,
+        unit="log(1 + departures)",
+        values=np.log1p(data.table.to_numpy(dtype=float)[at, :l]),
+        row_kernel=_levelled(kernels.rbf(place[:, :2]) + kernels.rbf(place)),
+        col_kernel=_levelled(days),
+        row_features=_with_one(place),
+        col_features=_with_one(clock),
+        published=data.published,
+        note=f"{n} stations, {l} days" if quick else "",
+    )
+
+
+def seattle(quick: bool, data_home: Any = None) -> Problem:
+    """Speeds: sensors by the graph of roads, hours by nearness and time of day."""
+    data = load_seattle(data_home)
+    n, l = (60, 48) if quick else data.table.shape
+    time = np.arange(l, dtype=float)
+    at = _spread(len(data.table), n)
+    # Ways through the sensors that are left out count.
+    row = _levelled(kernels.diffusion(data.rows, 2.0).normalized().take(at))
+    daily = kernels.periodic(time, period=24.0, length_scale=0.5)
+    clock = 2 * np.pi * time / 24
+    waves = [wave(k * clock) for k in (1, 2, 3) for wave in (np.sin, np.cos)]
+    return Problem(
+        name=data.name,
+        unit="miles per hour",
+        values=data.table.to_numpy(dtype=float)[at, :l],
+        row_kernel=row,
+        col_kernel=_levelled(kernels.matern(time, length_scale=2.0) + daily),
+        row_features=_leading(row),
+        col_features=_with_one(np.column_stack([*waves, time / l])),
+        test_masks=tuple(mask[at, :l] for mask in data.test_masks),
+        published=data.published,
+        note=f"{n} sensors, the first {l // 24} days" if quick else "",
+    )
+
+
+def drug_response(quick: bool, data_home: Any = None) -> Problem:
+    """log IC50: drugs and cell lines by the mean of the kernels that are given for them."""
+    data = load_drug_response(data_home)
+    n, l = (50, 50) if quick else data.table.shape
+    rows, cols = _spread(len(data.table), n), _spread(len(data.table.columns), l)
+    row, col = _mean(data.rows, rows), _mean(data.cols, cols)
+    return Problem(
+        name=data.name,
+        unit="log IC50",
+        values=data.table.to_numpy(dtype=float)[np.ix_(rows, cols)],
+        row_kernel=row,
+        col_kernel=col,
+        row_features=_leading(row),
+        col_features=_leading(col),
+        test_masks=tuple(mask[np.ix_(rows, cols)] for mask in data.test_masks),
+        published=data.published,
+        note=f"{n} drugs, {l} cell lines" if quick else "",
+    )
+
+
+LOADERS: dict[str, Callable[[bool, str | os.PathLike[str] | None], Problem]] = {
+    "bixi": bixi,
+    "seattle": seattle,
+    "drug response": drug_response,
+}
+
+
+def _mean(side: dict[str, Any], at: NDArray[np.intp]) -> Kernel:
+    """Return the mean of the kernels that are given for an axis, at some of its items."""
+    mean = np.mean([kernel.to_numpy() for kernel in side.values()], axis=0)
+    return _levelled(kernels.precomputed(mean[np.ix_(at, at)]))
+
+
+def _levelled(kernel: Kernel) -> Kernel:
+    """Add a constant part, so that what is known about the other axis can tell a level."""
+    return kernel + kernels.constant(kernel.n)
+
+
+def _standardised(features: Floats) -> Floats:
+    spread = features.std(axis=0)
+    return np.asarray((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def _with_one(features: Floats) -> Floats:
+    return np.column_stack([features, np.ones(len(features))])
+
+
+def _leading(kernel: Kernel, count: int = 20) -> Floats:
+    """Features for a method that takes no kernel: the leading columns of a factor."""
+    return _with_one(np.ascontiguousarray(kernel.factor().phi[:, :count]))
+
+
+def _spread(total: int, count: int) -> NDArray[np.intp]:
+    """Return `count` positions spread evenly over `total`."""
+    return np.linspace(0, total - 1, count).astype(np.intp)
