@@ -1,0 +1,235 @@
+"""In memory, streamed from disk and on Dask, side by side, for any number of observations.
+
+    python -m benchmarks.streaming 1e6 1e7 1e8 3e8 --folder /tmp/streaming
+
+writes the Parquet files (once), runs each way in a process of its own and prints a table. Time is
+from Parquet files to the fitted estimator. ``--ways streamed`` leaves the others out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from benchmarks import clock, kernels
+from benchmarks.problems import MU, Problem
+
+FILE, GROUP = 4_000_000, 1_000_000
+RESULTS = Path(__file__).parent / "results" / "streaming.json"
+WAYS = ("memory", "streamed", "dask1", "dask2")
+
+
+def problem_for(m: int) -> Problem:
+    """Ranks near 60 x 60; 100,000 rows and columns from 10^8 observations on."""
+    size = 3000 if m <= 10**6 else 10_000 if m <= 10**7 else 100_000
+    return Problem(m, size, (0.7, 0.7))
+
+
+def write(problem: Problem, folder: Path) -> None:
+    """The observations of a problem, in random order, a file at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if (folder / "_complete").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    n, rng = problem.size, np.random.default_rng(1)
+    tables = rng.integers(0, n, size=(6, n))
+    left, right = problem.points()
+    for number, first in enumerate(range(0, problem.m, FILE)):
+        row, col = np.divmod(np.arange(first, min(first + FILE, problem.m)), n)
+        for k in range(0, len(tables), 2):  # a permutation of the grid: see benchmarks.problems
+            row = (row + tables[k][col]) % n
+            col = (col + tables[k + 1][row]) % n
+        y = np.sin(3 * left[row, 0]) * np.cos(2 * right[col, 1]) + left[row, 1] * right[col, 0]
+        y += 0.1 * np.random.default_rng([2, number]).standard_normal(len(y))
+        columns = {"row": row.astype(np.int32), "col": col.astype(np.int32), "y": y}
+        pq.write_table(
+            pa.table(columns), folder / f"{number:05d}.parquet", row_group_size=GROUP,
+            use_dictionary=False, compression="none",
+        )  # fmt: skip
+    (folder / "_complete").touch()
+
+
+def fit(problem: Problem, source, solver, values=None):
+    import kronfill as kf
+
+    return kf.KKMCEX(*kernels.make(problem), mu=MU, solver=solver).fit(source, values)
+
+
+class Ticks:
+    """When each iteration ended, in seconds from the start."""
+
+    def __init__(self, after=lambda: None) -> None:
+        self.begun, self.times, self.after = time.perf_counter(), [], after
+
+    def __call__(self, iteration: int, residual: float) -> None:
+        self.times.append(time.perf_counter() - self.begun)
+        self.after()
+
+    def told(self) -> dict:
+        """Seconds before the first pass, and of a pass."""
+        passes = median(np.diff(self.times))
+        return {"before_s": self.times[0] - passes, "pass_s": passes}
+
+
+def result_of(est, ticks: Ticks) -> dict:
+    entries = np.random.default_rng(5).integers(0, est.shape_[0], (1000, 2))
+    return {
+        "seconds": time.perf_counter() - ticks.begun, "iterations": est.n_iter_,
+        "residual": est.solution_.residual, "checksum": float(est.predict(entries).sum()),
+    } | ticks.told()  # fmt: skip
+
+
+def in_memory(problem: Problem, folder: Path, work: Path) -> dict:
+    import pyarrow.parquet as pq
+
+    import kronfill as kf
+
+    ticks = Ticks()
+    files = sorted(folder.glob("*.parquet"))
+    rows, cols, values = (
+        np.concatenate([pq.read_table(f, columns=[c]).column(c).to_numpy() for f in files])
+        for c in ("row", "col", "y")
+    )
+    seen = kf.Observations(rows, cols, values, (problem.size, problem.size))
+    est = fit(problem, seen, kf.PCG(callback=ticks))
+    return result_of(est, ticks) | {"peak_gb": clock.peak()}
+
+
+def streamed(problem: Problem, folder: Path, work: Path) -> dict:
+    from kronfill.solvers import Streamed
+
+    shutil.rmtree(work, ignore_errors=True)
+    memory, told = "2.8GB", {}
+    ticks = Ticks()
+    est = fit(problem, folder, Streamed(callback=ticks, work_dir=work, memory=memory))
+    told = result_of(est, ticks) | {"peak_gb": clock.peak()}
+    files = sorted(work.rglob("*.inner"))
+    told["bytes_per_pass"] = sum(path.stat().st_size for path in files)
+    told["disk_gb_s"] = disk_speed(files)
+    evict(files)
+    again = Ticks(lambda: evict(files))  # every pass reads from the disk
+    fit(problem, folder, Streamed(callback=again, work_dir=work, memory=memory))
+    told["cold_pass_s"] = again.told()["pass_s"]
+    return told
+
+
+def on_dask(workers: int):
+    def run(problem: Problem, folder: Path, work: Path) -> dict:
+        import distributed
+
+        from kronfill.solvers import Distributed
+
+        with (
+            distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            warm = problem_for(10**4)
+            write(warm, work / "warm")
+            fit(warm, work / "warm", Distributed(client))
+            ticks = Ticks()
+            est = fit(problem, folder, Distributed(client, callback=ticks))
+            peaks = client.run(clock.peak)
+            return result_of(est, ticks) | {"peak_gb": max(peaks.values())}
+
+    return run
+
+
+RUNS = {"memory": in_memory, "streamed": streamed, "dask1": on_dask(1), "dask2": on_dask(2)}
+
+
+def evict(files: list[Path]) -> None:
+    """Drop files from the page cache."""
+    for path in files:
+        with open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def disk_speed(files: list[Path]) -> float:
+    """GB/s of reading files that are not in the page cache, one after the other."""
+    os.sync()
+    evict(files)
+    size, begun, buffer = 0, time.perf_counter(), bytearray(1 << 23)
+    for path in files:
+        with open(path, "rb", buffering=0) as file:
+            while read := file.readinto(buffer):
+                size += read
+    return size / (time.perf_counter() - begun) / 1e9
+
+
+def warm_up(folder: Path) -> None:
+    """Load what is compiled."""
+    import kronfill as kf
+
+    small = problem_for(10**4)
+    write(small, folder / "warm")
+    fit(small, folder / "warm", kf.solvers.Streamed())
+    pairs, values = small.data()
+    fit(small, pairs, kf.PCG(), values)
+
+
+def child(way: str, m: int, folder: Path) -> None:
+    warm_up(folder)
+    clock.forget_peak()
+    work = folder / f"work-{way}-{m}"
+    told = RUNS[way](problem_for(m), folder / str(m), work)
+    shutil.rmtree(work, ignore_errors=True)
+    print(json.dumps({"way": way, "m": m} | told))
+
+
+def table(rows: list[dict]) -> str:
+    head = ("m", "way", "seconds", "before", "iterations", "a pass, s", "from disk, s", "GB/s",
+            "disk GB/s", "peak GB")  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for row in rows:
+        cold, rate, disk = row.get("cold_pass_s"), "", row.get("disk_gb_s")
+        if cold:
+            rate = f"{row['bytes_per_pass'] / cold / 1e9:.2f}"
+        lines.append(
+            f"| {row['m']:,} | {row['way']} | {row['seconds']:.1f} | {row['before_s']:.1f} | "
+            f"{row['iterations']} | {row['pass_s']:.3f} | {'' if not cold else f'{cold:.3f}'} | "
+            f"{rate} | {'' if not disk else f'{disk:.2f}'} | {row['peak_gb']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("sizes", nargs="+", type=lambda text: int(float(text)))
+    parser.add_argument("--folder", type=Path, required=True, help="20 bytes per observation")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.child:
+        child(asked.ways[0], asked.sizes[0], asked.folder)
+        return
+    rows = []
+    for m in asked.sizes:
+        write(problem_for(m), asked.folder / str(m))
+        for way in asked.ways:
+            command = [sys.executable, "-m", "benchmarks.streaming", str(m), "--child",
+                       "--folder", str(asked.folder), "--ways", way]  # fmt: skip
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            with contextlib.suppress(IndexError, ValueError):
+                rows.append(json.loads(done.stdout.splitlines()[-1]))
+            asked.out.write_text(json.dumps(rows, indent=1))
+            print(table(rows[-1:]).splitlines()[-1], flush=True)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,441 @@
+"""Tables of observed entries that are too long for memory, read a piece at a time and checked.
+
+A table has one line per entry: a row, a column, a value, perhaps a weight. It is made of *pieces*,
+the row groups of Parquet files or the partitions of a Dask DataFrame, each of which can be read by
+itself. Rows and columns are given by integer codes, or by labels where the axis has some.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.errors import (
+    DataError,
+    EmptyDataError,
+    IndexRangeError,
+    KronfillError,
+    LabelError,
+    MissingDependencyError,
+    NonFiniteError,
+    ParameterError,
+    StorageError,
+)
+
+__all__ = [
+    "Axis", "Batch", "Columns", "FrameTable", "LongTable", "ParquetTable", "arrow_table",
+    "is_frame", "is_long_table", "long_table",
+]  # fmt: skip
+
+EXACT_IN_SINGLE = ("float", "halffloat", "int8", "int16", "uint8", "uint16", "bool")
+"""Types of Arrow whose values single precision holds without loss."""
+
+
+class Batch(NamedTuple):
+    """Observed entries; no weights if all are 1."""
+
+    rows: NDArray[np.int32]
+    cols: NDArray[np.int32]
+    values: NDArray[np.float64]
+    weights: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The items that a column of the table may name."""
+
+    name: str
+    """"row" or "column"."""
+    size: int
+    labels: tuple[Any, ...] | None = None
+
+    def codes(self, column: Any, where: str, line: int) -> NDArray[np.int32]:
+        """Positions of the items that an Arrow column names."""
+        pa, pc = _arrow()
+        if column.null_count:
+            at = line + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            msg = f"{where}: the {self.name} is missing on line {at}; drop such lines."
+            raise LabelError(msg)
+        if pa.types.is_dictionary(column.type):
+            known = self.codes(column.dictionary, f"{where}, dictionary", 0)
+            return np.asarray(known[column.indices.to_numpy()])
+        whole = pa.types.is_integer(column.type)
+        if self._labels is not None and (not whole or pa.types.is_integer(self._labels.type)):
+            return self._looked_up(pc, column, where, line)
+        if not whole:
+            msg = (
+                f"{where}: {self.name}s must be integers from 0 to {self.size - 1}, or labels of a "
+                f"kernel made from a table with an index; got {column.type}."
+            )
+            raise IndexRangeError(msg)
+        index = column.to_numpy()
+        bad = (index < 0) | (index >= self.size)
+        if bad.any():
+            at = int(np.argmax(bad))
+            msg = (
+                f"{where}: {self.name} {index[at]} on line {line + at} is outside the matrix, "
+                f"which has {self.size} {self.name}s (0 to {self.size - 1}). Give one kernel item "
+                f"per {self.name}."
+            )
+            raise IndexRangeError(msg)
+        return np.asarray(index, np.int32)
+
+    @cached_property
+    def _labels(self) -> Any:
+        if self.labels is None:
+            return None
+        pa, _ = _arrow()
+        try:
+            return pa.array(self.labels)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            msg = f"The labels of the {self.name}s are of several kinds ({error}); use one."
+            raise LabelError(msg) from None
+
+    def _looked_up(self, pc: Any, column: Any, where: str, line: int) -> NDArray[np.int32]:
+        pa, _ = _arrow()
+        try:
+            found = pc.index_in(column.cast(self._labels.type), value_set=self._labels)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            msg = (
+                f"{where}: {self.name}s of type {column.type} cannot be compared with the labels, "
+                f"which are {self._labels.type}."
+            )
+            raise LabelError(msg) from None
+        if found.null_count:
+            at = int(np.argmax(found.is_null().to_numpy(zero_copy_only=False)))
+            msg = (
+                f"{where}: the {self.name} {column[at].as_py()!r} on line {line + at} is none of "
+                f"the {self.size} labels, which begin with {self.labels[0]!r}."  # type: ignore[index]
+            )
+            raise LabelError(msg)
+        codes: NDArray[np.int32] = found.to_numpy()
+        return codes
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns that are read."""
+
+    row: str
+    col: str
+    value: str
+    weight: str | None = None
+
+    @classmethod
+    def of(cls, names: list[str], value: Any = None, weight: Any = None) -> Columns:
+        """The first three columns, but for a value and a weight that are named."""
+        for name in (value, weight):
+            if name is not None and name not in names:
+                msg = f"The table has no column {name!r}; its columns are {names}."
+                raise ParameterError(msg)
+        rest = [name for name in names if name not in (value, weight)]
+        wanted = 3 if value is None else 2
+        if len(rest) < wanted:
+            msg = f"A table needs a row, a column and a value on each line; its columns: {names}."
+            raise DataError(msg)
+        return cls(rest[0], rest[1], rest[2] if value is None else value, weight)
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, in order."""
+        return [n for n in (self.row, self.col, self.value, self.weight) if n is not None]
+
+    def decode(self, table: Any, axes: tuple[Axis, Axis], where: str, line: int = 0) -> Batch:
+        """Checked observations of an Arrow table that begins at ``line`` of ``where``."""
+        columns = {name: _whole(table, name, where) for name in self.names}
+        rows = axes[0].codes(columns[self.row], where, line)
+        cols = axes[1].codes(columns[self.col], where, line)
+        values = _numbers(columns[self.value], "values", where, line)
+        if self.weight is None:
+            return Batch(rows, cols, values, None)
+        weights = _numbers(columns[self.weight], "weights", where, line)
+        if (weights < 0).any():
+            at = int(np.argmax(weights < 0))
+            msg = f"{where}: weights must not be negative, got {weights[at]} on line {line + at}."
+            raise DataError(msg)
+        keep = weights > 0  # entries of no weight have no part in the sum
+        if keep.all():
+            return Batch(rows, cols, values, weights)
+        return Batch(rows[keep], cols[keep], values[keep], weights[keep])
+
+
+def _whole(table: Any, name: str, where: str) -> Any:
+    """One column of a table, in one piece."""
+    if name not in table.schema.names:
+        msg = (
+            f"{where}: there is no column {name!r}, the columns are {table.schema.names}. All "
+            "parts of the data need the same columns."
+        )
+        raise DataError(msg)
+    column = table.column(name)
+    chunks = getattr(column, "chunks", None)
+    if chunks is None:
+        return column
+    return column.chunk(0) if len(chunks) == 1 else column.combine_chunks()
+
+
+def _numbers(column: Any, what: str, where: str, line: int) -> NDArray[np.float64]:
+    pa, _ = _arrow()
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+            or pa.types.is_boolean(kind)):  # fmt: skip
+        msg = f"{where}: {what} must be numbers, got {kind}."
+        raise DataError(msg)
+    numbers: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(
+        zero_copy_only=False
+    )
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        msg = (
+            f"{where}: {what} must be finite, got {numbers[at]} on line {line + at}; drop missing "
+            "entries."
+        )
+        raise NonFiniteError(msg)
+    return numbers
+
+
+class LongTable(ABC):
+    """A table that is read piece by piece, always in the same order."""
+
+    columns: Columns
+    single: bool
+    """Whether single precision holds all values without loss."""
+
+    @property
+    @abstractmethod
+    def pieces(self) -> int:
+        """Number of pieces."""
+
+    @abstractmethod
+    def named(self, piece: int) -> str:
+        """What a piece is called in messages."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest that changes when the data does."""
+
+    @abstractmethod
+    def read(self, piece: int, size: int) -> Iterator[Any]:
+        """The lines of a piece, as Arrow tables of up to ``size`` lines."""
+
+    def batches(
+        self, axes: tuple[Axis, Axis], size: int, begin: tuple[int, int] = (0, 0)
+    ) -> Iterator[tuple[Batch, tuple[int, int]]]:
+        """Checked observations from a position on, each with the position after it."""
+        for piece in range(begin[0], self.pieces):
+            skip, line, where = begin[1] if piece == begin[0] else 0, 0, self.named(piece)
+            for table in self.read(piece, size):
+                line, first = line + table.num_rows, line
+                if line <= skip:
+                    continue
+                table, first = table.slice(max(0, skip - first)), max(skip, first)
+                yield self.columns.decode(table, axes, where, first), (piece, line)
+
+
+class ParquetTable(LongTable):
+    """Parquet files; a piece is a row group.
+
+    Parameters
+    ----------
+    source : str, path or pyarrow.dataset.Dataset
+        A file, a folder, a pattern such as ``"big/*.parquet"``, or a data set.
+    value, weight : str, optional
+        Names of these columns.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile
+    >>> from kronfill.data.lines import Axis, ParquetTable
+    >>> path = tempfile.mkdtemp() + "/a.parquet"
+    >>> pq.write_table(pa.table({"i": [0, 1], "j": [2, 0], "y": [0.5, 1.5]}), path)
+    >>> table = ParquetTable(path)
+    >>> batch, position = next(table.batches((Axis("row", 2), Axis("column", 3)), 1000))
+    >>> batch.cols, batch.values, position
+    (array([2, 0], dtype=int32), array([0.5, 1.5]), (0, 2))
+    """
+
+    def __init__(self, source: Any, value: Any = None, weight: Any = None) -> None:
+        self._files = _fragments(source)
+        names = [str(name) for name in self._files[0].physical_schema.names]
+        self.columns = Columns.of(names, value, weight)
+        self._same_columns()
+        at = [file.physical_schema.field(self.columns.value).type for file in self._files]
+        self.single = all(str(kind) in EXACT_IN_SINGLE for kind in at)
+        self._groups = [
+            (at, group.id)
+            for at, file in enumerate(self._files)
+            for group in _readable(lambda file=file: file.row_groups, file.path)
+        ]
+
+    def _same_columns(self) -> None:
+        """Refuse files whose columns are of another kind, before anything is read."""
+        expected = None
+        for file in self._files:
+            schema = _readable(lambda file=file: file.physical_schema, file.path)
+            kinds = {}
+            for name in self.columns.names:
+                at = schema.get_field_index(name)
+                kinds[name] = None if at < 0 else _kind(schema.field(at).type)
+            expected = expected or kinds
+            if kinds != expected:
+                msg = (
+                    f"{file.path}: the columns are {_told(kinds)}, those of {self._files[0].path} "
+                    f"{_told(expected)}. All files need the same columns."
+                )
+                raise DataError(msg)
+
+    @property
+    def pieces(self) -> int:
+        """See :class:`LongTable`."""
+        return len(self._groups)
+
+    def named(self, piece: int) -> str:
+        """See :class:`LongTable`."""
+        at, group = self._groups[piece]
+        return f"{self._files[at].path}, row group {group}"
+
+    def fingerprint(self) -> str:
+        """See :class:`LongTable`: names, sizes and times of the files, and the columns."""
+        told = [repr(self.columns)]
+        for file in self._files:
+            info = file.filesystem.get_file_info(file.path)
+            told.append(f"{file.path} {info.size} {info.mtime_ns}")
+        return hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
+
+    def read(self, piece: int, size: int) -> Iterator[Any]:
+        """See :class:`LongTable`."""
+        import pyarrow.parquet as pq
+
+        at, group = self._groups[piece]
+        file, where = self._files[at], self.named(piece)
+        opened = _readable(lambda: pq.ParquetFile(file.open(), pre_buffer=False), where)
+        with opened:
+            missing = set(self.columns.names) - set(opened.schema_arrow.names)
+            names = [n for n in self.columns.names if n not in missing]  # refused by ``decode``
+            batches = opened.iter_batches(size, [group], names, use_threads=False)
+            while (batch := _readable(lambda: next(batches, None), where)) is not None:
+                yield batch
+
+
+class FrameTable(LongTable):
+    """A Dask DataFrame; a piece is a partition, computed when it is read."""
+
+    def __init__(self, frame: Any, value: Any = None, weight: Any = None) -> None:
+        self.columns = Columns.of(list(frame.columns), value, weight)
+        self.frame = frame[self.columns.names]
+        self.single = str(frame.dtypes[self.columns.value]).lower() in ("float32", "int16", "int8")
+
+    @property
+    def pieces(self) -> int:
+        """See :class:`LongTable`."""
+        return int(self.frame.npartitions)
+
+    def named(self, piece: int) -> str:
+        """See :class:`LongTable`."""
+        return f"partition {piece} of the Dask DataFrame"
+
+    def fingerprint(self) -> str:
+        """See :class:`LongTable`: Dask's own token of how the frame is made."""
+        from dask.base import tokenize
+
+        return str(tokenize(self.frame))
+
+    def read(self, piece: int, size: int) -> Iterator[Any]:
+        """See :class:`LongTable`."""
+        table = arrow_table(self.frame.get_partition(piece).compute())
+        for first in range(0, table.num_rows, size):
+            yield table.slice(first, size)
+
+
+def arrow_table(frame: Any) -> Any:
+    """A pandas frame as an Arrow table, NaN staying NaN."""
+    pa, _ = _arrow()
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _kind(arrow_type: Any) -> str:
+    pa, _ = _arrow()
+    if pa.types.is_dictionary(arrow_type):
+        return _kind(arrow_type.value_type)
+    if pa.types.is_integer(arrow_type):
+        return "integer"
+    return "number" if pa.types.is_floating(arrow_type) else str(arrow_type)
+
+
+def _told(kinds: dict[str, str | None]) -> str:
+    return ", ".join(f"{name}: {kind or 'missing'}" for name, kind in kinds.items())
+
+
+def _readable(read: Any, where: str) -> Any:
+    """What ``read`` gives; if it fails, an error that says where."""
+    pa, _ = _arrow()
+    try:
+        return read()
+    except KronfillError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        msg = f"{where} cannot be read: {error}"
+        raise StorageError(msg) from error
+
+
+def _fragments(source: Any) -> list[Any]:
+    """The Parquet files of a path, a pattern or a data set, in the order of their names."""
+    _arrow()
+    import pyarrow.dataset as ds
+
+    if not isinstance(source, ds.Dataset):
+        path = os.fspath(source)
+        found = sorted(glob.glob(path)) if glob.has_magic(path) else [path]
+        if not found or not all(os.path.exists(one) for one in found):
+            msg = f"{path}: there is no such file, folder or pattern."
+            raise StorageError(msg)
+        one = found[0] if len(found) == 1 else found
+        source = _readable(lambda: ds.dataset(one, format="parquet"), path)
+    files = list(source.get_fragments())
+    for file in files:
+        if not isinstance(file, ds.ParquetFileFragment):
+            msg = f"A data set must consist of Parquet files, got {file}."
+            raise DataError(msg)
+    if not files:
+        msg = f"{source} has no files."
+        raise EmptyDataError(msg)
+    return sorted(files, key=lambda file: str(file.path))
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a Dask DataFrame; Dask is not imported to find out."""
+    return type(X).__module__.startswith("dask.") and hasattr(X, "map_partitions")
+
+
+def is_long_table(X: Any) -> bool:
+    """Whether X is a table to be read piece by piece: a path, a data set or a Dask DataFrame."""
+    if isinstance(X, str | os.PathLike | LongTable):
+        return True
+    return type(X).__module__.startswith("pyarrow._dataset") or is_frame(X)
+
+
+def long_table(X: Any, value: Any = None, weight: Any = None) -> LongTable:
+    """The table that X stands for."""
+    if isinstance(X, LongTable):
+        return X
+    return (FrameTable if is_frame(X) else ParquetTable)(X, value, weight)
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.compute
+    except ImportError:
+        msg = "Reading Parquet needs pyarrow: pip install 'kronfill[tables]'"
+        raise MissingDependencyError(msg) from None
+    return pyarrow, pyarrow.compute

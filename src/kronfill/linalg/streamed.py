@@ -1,0 +1,268 @@
+"""Conjugate gradients over observations on disk: one sequential pass per iteration."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.data.lines import Axis, LongTable
+from kronfill.errors import MemoryLimitError, ParameterError
+from kronfill.linalg.checkpoint import Products, digest
+from kronfill.linalg.grouping import Grouped
+from kronfill.linalg.iterative import Iterative
+from kronfill.linalg.memory import available_memory
+from kronfill.linalg.operator import SEGMENTS
+from kronfill.linalg.partitioned import (
+    PartitionedSystem,
+    Sums,
+    Totals,
+    moments_of,
+    normal_of,
+    outer_axis,
+)  # fmt: skip
+from kronfill.linalg.partitions import BYTES, Partitions, alone_in, first_repeat, prepare
+from kronfill.linalg.pcg import PCG
+from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult
+
+__all__ = ["Streamed", "TableSolver", "needed_memory", "parse_memory"]
+
+Floats = NDArray[np.float64]
+BATCH = 1 << 24
+"""Observations of a partition where memory does not ask for fewer."""
+LEAST_BATCH = 1 << 12
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+         "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
+
+
+def parse_memory(memory: Any) -> int:
+    """Bytes from a number or a text such as "2GB" or "1.5 GiB"."""
+    text = str(memory).strip().upper() if isinstance(memory, str) else ""
+    number = text.rstrip("BIKMGT ")
+    try:
+        size = float(number) * UNITS[text[len(number) :].strip()] if text else float(memory)
+    except (KeyError, TypeError, ValueError):
+        size = -1.0
+    if not 0 < size < np.inf or isinstance(memory, bool):
+        msg = f'memory must be a number of bytes or a text such as "2GB", got {memory!r}.'
+        raise ParameterError(msg)
+    return int(size)
+
+
+def resident_memory() -> int:
+    """Bytes of memory that this process holds now; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def needed_memory(
+    shape: tuple[int, int], ranks: tuple[int, int], batch: int, weighted: bool = False
+) -> int:
+    """Bytes that a streamed fit takes beside the two factors it is given.
+
+    Both factors are rotated, which takes a scaled copy of one at a time, and a pass takes a copy
+    of its rows; a batch is sorted; each segment of a pass has a sum of its own.
+    """
+    sizes = [8 * n * rank for n, rank in zip(shape, ranks, strict=True)]
+    sums = 8 * ranks[0] * ranks[1] * (SEGMENTS + 16)
+    return sum(sizes) + max(sizes) + sums + 40 * sum(shape) + BYTES[weighted] * batch
+
+
+class TableSolver(Iterative):
+    """A solver of problems whose observations are in a long table."""
+
+    @abstractmethod
+    def solve_table(
+        self,
+        table: LongTable,
+        axes: tuple[Axis, Axis],
+        phis: tuple[Floats, Floats],
+        mu: float,
+        center: str | None,
+    ) -> CoreResult:
+        """Coefficients X of F = phis[0] X phis[1]^T, effects and record."""
+
+    def solve(self, problem: RidgeProblem) -> RidgeResult:
+        """Refuse: observations in memory have faster solvers."""
+        name = type(self).__name__
+        msg = (
+            f"{name} is for observations outside of memory: fit a Parquet path, a pyarrow data set "
+            "or a Dask DataFrame. For arrays use kf.PCG() or leave out solver."
+        )
+        raise ParameterError(msg)
+
+    def _iterate(
+        self, system: PartitionedSystem, mu: float, begun: float, reason: str
+    ) -> CoreResult:
+        settings = {field.name: getattr(self, field.name) for field in fields(Iterative)}
+        plain = PCG(**settings | {"callback": self.report, "progress": False})
+        (result,) = plain.solve_all(system, mu, begun=begun)
+        told = replace(result.solution, solver=type(self).__name__, reason=reason)
+        return replace(result, solution=told)
+
+    def notice(self, what: str, done: int, total: int) -> None:
+        """Tell whoever asked how far the preparation is."""
+        if self.progress:
+            end = "\n" if done == total else ""
+            sys.stderr.write(f"\r{type(self).__name__}: {what}: {done} of {total}{end}")
+            sys.stderr.flush()
+
+
+@dataclass(frozen=True)
+class Streamed(TableSolver):
+    """Conjugate gradients over observations on disk, for tables larger than memory.
+
+    The table is read once and written to the work directory as sorted partitions of 8 or 12 bytes
+    per observation; each iteration then reads 4 bytes per observation, one partition after the
+    other. Memory holds the factors and one partition.
+
+    Parameters
+    ----------
+    tol, max_iter, time_limit, callback, progress :
+        As for :class:`PCG`.
+    work_dir : str or path, optional
+        Folder for the partitions and the checkpoint. The same fit with the same folder goes on
+        where it was stopped, and the partitions serve later fits. By default a temporary one.
+    memory : int or str, optional
+        Most memory of this process, in bytes or as "2GB"; by default half of what is available.
+        Less memory means smaller partitions. What cannot be kept is refused beforehand.
+    checkpoint : float, default=10
+        Seconds between two checkpoints.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, tempfile, kronfill as kf
+    >>> folder = tempfile.mkdtemp()
+    >>> i, j = np.nonzero(np.random.default_rng(0).random((40, 40)) < 0.3)
+    >>> long = pd.DataFrame({"i": i, "j": j, "y": np.sin(i / 9) * np.cos(j / 9)})
+    >>> long.to_parquet(folder + "/part.parquet")
+    >>> k = kf.kernels.rbf(np.linspace(0, 1, 40), length_scale=0.3)
+    >>> est = kf.KKMCEX(k, k, mu=0.1, solver=kf.solvers.Streamed(work_dir=folder + "/work"))
+    >>> est.fit(folder + "/*.parquet").predict([[0, 0], [39, 39]]).round(2)
+    array([0.05, 0.39])
+    """
+
+    work_dir: Any = None
+    memory: Any = None
+    checkpoint: float = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.memory is not None:
+            parse_memory(self.memory)
+        if not isinstance(self.checkpoint, Real) or not self.checkpoint >= 0:
+            msg = f"Streamed: checkpoint must be a number of seconds, got {self.checkpoint!r}."
+            raise ParameterError(msg)
+
+    def solve_table(
+        self,
+        table: LongTable,
+        axes: tuple[Axis, Axis],
+        phis: tuple[Floats, Floats],
+        mu: float,
+        center: str | None,
+    ) -> CoreResult:
+        """See :class:`TableSolver`."""
+        begun = time.monotonic()
+        ranks = (phis[0].shape[1], phis[1].shape[1])
+        by = outer_axis(ranks)
+        batch = self._batch((axes[0].size, axes[1].size), ranks, table.columns.weight is not None)
+        with self._folder() as work:
+            folder = work / ("by-columns" if by else "by-rows")
+            parts = prepare(table, axes, by, folder, batch, self.notice)
+            kept = Products(None if self.work_dir is None else work / "products", self.checkpoint)
+            system = PartitionedSystem(phis, StreamedSums(parts, kept), center)
+            reason = f"m = {parts.m} in {len(parts)} partitions of up to {parts.batch}"
+            result = self._iterate(system, mu, begun, reason)
+            kept.clear()
+        return result
+
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        if self.work_dir is None:
+            with tempfile.TemporaryDirectory(prefix="kronfill-") as name:
+                yield Path(name)
+            return
+        with alone_in(Path(self.work_dir)) as folder:
+            yield folder
+
+    def _batch(self, shape: tuple[int, int], ranks: tuple[int, int], weighted: bool) -> int:
+        """Observations of a partition, so that memory is kept."""
+        _load()
+        held, free = resident_memory(), available_memory()
+        if self.memory is not None:
+            limit = parse_memory(self.memory)
+        else:
+            limit = held + (free or 1 << 40) // 2
+        fixed = held + needed_memory(shape, ranks, 0, weighted)
+        batch = (limit - fixed) // BYTES[weighted]
+        if batch < LEAST_BATCH:
+            least = fixed + BYTES[weighted] * LEAST_BATCH
+            msg = (
+                f"Streaming with ranks {ranks[0]} x {ranks[1]} on {shape[0]} x {shape[1]} needs "
+                f"{least / 1e9:.2f} GB, of which this process holds {held / 1e9:.2f} GB already; "
+                f"memory is {limit / 1e9:.2f} GB. Allow more, or use kernels of lower rank."
+            )
+            raise MemoryLimitError(msg)
+        return int(min(batch, max(BATCH, *shape)))
+
+
+def _load() -> None:
+    """Have what is compiled in memory before the rest is measured."""
+    one: Any = np.zeros(1, np.int32)
+    x = np.ones((1, 1))
+    grouped = Grouped.by(one, one, 1)
+    first_repeat(grouped)
+    normal_of(x, x, grouped, x)
+    moments_of(x, x, grouped, grouped.gather(np.ones(1)))
+
+
+class StreamedSums(Sums):
+    """Sums over partitions on disk, one after the other."""
+
+    def __init__(self, parts: Partitions, kept: Products) -> None:
+        self._parts, self._kept = parts, kept
+        self.totals = Totals(parts.m, parts.shape, parts.counts, parts.square, parts.total)
+
+    def place(self, outer: Floats, inner: Floats) -> None:
+        """See :class:`Sums`."""
+        self._outer, self._inner = outer, inner
+        self._shape = (outer.shape[1], inner.shape[1])
+        told = repr((self._parts.checksums, self._parts.bounds)).encode()
+        self._key = digest([told, outer, inner])
+
+    def normal(self, x: Floats) -> Floats:
+        """See :class:`Sums`."""
+
+        def term(number: int) -> Floats:
+            part = self._parts[number]
+            if number + 1 < len(self._parts):
+                self._parts[number + 1].ahead()
+            return normal_of(self._outer[part.items], self._inner, part.grouped, x)
+
+        return self._kept.total([self._key, x], x.shape, len(self._parts), term)
+
+    def moments(self) -> Floats:
+        """See :class:`Sums`."""
+
+        def term(number: int) -> Floats:
+            part = self._parts[number]
+            return moments_of(self._outer[part.items], self._inner, part.grouped, part.values)
+
+        return self._kept.total([self._key, b"moments"], (2, *self._shape), len(self._parts), term)
