@@ -89,6 +89,22 @@ def test_other_routes_choose_the_same(limits, monkeypatch):
     assert_allclose(ours.reduction, wanted.reduction, rtol=1e-7)
 
 
+@pytest.mark.parametrize("center", [None, "both"])
+def test_the_same_is_chosen_by_solves_with_identity_parts(center, monkeypatch):
+    X, y, _ = data(14)
+    row, col = (k + 0.2 * kf.kernels.identity(k.n) for k in (KW, KH))
+    est = kf.KKMCEX(row, col, mu=0.2, center=center)
+    wanted = fitted(est, X, y).suggest(4)
+    monkeypatch.setattr(reading_module, "SMALL", 0)
+    monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 0)
+    by_solves = fitted(est, X, y)
+    assert by_solves._reading.by_solves
+    ours = by_solves.suggest(4)
+    assert_array_equal(np.asarray(ours), np.asarray(wanted))
+    assert_allclose(ours.std, wanted.std, rtol=1e-7)
+    assert_allclose(ours.reduction, wanted.reduction, rtol=1e-7)
+
+
 def test_std_is_that_of_the_entry_given_those_before():
     X, y, _ = data()
     est = fitted(kf.KKMCEX(KW, KH, mu=0.2), X, y)
@@ -167,13 +183,6 @@ def test_leverage_prefers_rows_that_were_seldom_seen():
     assert_array_equal(np.asarray(shown), np.asarray(again))
 
 
-def test_leverage_is_the_variance_where_every_entry_is_observed():
-    X = np.argwhere(np.ones((N, L)))
-    est = kf.KKMCEX(KW, KH, mu=0.3).fit(X, np.ones(len(X)))
-    variance = suggest_module._expected_variance(est._reading, *X.T)
-    assert_allclose(variance, est.predict_std(X) ** 2 / est.signal_variance_, rtol=1e-8)
-
-
 def test_large_tables_are_looked_at_in_part(monkeypatch):
     monkeypatch.setattr(suggest_module, "CANDIDATES", 8)
     monkeypatch.setattr(suggest_module, "TARGETS", 5)
@@ -183,6 +192,12 @@ def test_large_tables_are_looked_at_in_part(monkeypatch):
     assert set(map(tuple, chosen)) <= set(map(tuple, free_entries(X)))
     assert_array_equal(chosen, np.asarray(est.suggest(4)))
     assert len(est.suggest(12)) == 12
+    monkeypatch.setattr(suggest_module, "SOLVED_CANDIDATES", 3)
+    monkeypatch.setattr(reading_module, "SMALL", 0)
+    monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 0)
+    fewer = fitted(kf.KKMCEX(KW, KH, mu=0.2), X, y)
+    looked_at = {tuple(np.asarray(fewer.suggest(3))[k]) for k in range(3)}
+    assert {tuple(np.asarray(fewer.suggest(1))[0])} <= looked_at
 
 
 def test_labels_frame_and_text():

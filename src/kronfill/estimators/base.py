@@ -192,6 +192,29 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._model.extended(rows, cols)
 
+    def save(self, path: Any) -> None:
+        """Write the fitted method to a file, which :func:`kronfill.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, by custom with the ending ``.kf``. One that is there is replaced, in one step,
+            once the new one is complete.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, kronfill as kf
+        >>> est = kf.KKMCEX([[1.0, 0.5], [0.5, 1.0]]).fit([[0, 0]], [2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     est.save(pathlib.Path(folder) / "model.kf")
+        ...     kf.load(pathlib.Path(folder) / "model.kf").predict([[1, 0]])
+        array([0.5])
+        """
+        from kronfill.io import save
+
+        check_is_fitted(self)
+        save(self, path)
+
     def _bilinear(self) -> Bilinear:
         """The fitted form as one product, for those who take it apart."""
         assert isinstance(self._model, Bilinear)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_mu, resolve_kernel
-from kronfill.estimators.model import Bilinear, Factored, Sections
+from kronfill.estimators.longtables import LongTables
+from kronfill.estimators.model import Basis, Bilinear, Factored, Sections
+from kronfill.estimators.onlinedual import OnlineDual
 from kronfill.estimators.priors import AxisPrior, KernelPrior
 from kronfill.estimators.split import SplitModel, Stacked
 from kronfill.estimators.suggest import Suggesting
@@ -22,6 +24,7 @@ from kronfill.linalg.auto import as_solver
 from kronfill.linalg.criteria import best_mu
 from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.ridge import RidgeProblem, RidgeResult, Sampled
+from kronfill.linalg.spiked import Split
 
 __all__ = ["KKMCEX"]
 
@@ -55,7 +58,7 @@ class KernelRegressor(MatrixRegressor):
         )
 
 
-class KKMCEX(KernelRegressor, Suggesting):
+class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
     r"""Kronecker kernel matrix completion and extrapolation, equations (4) to (6).
 
     Kernel ridge regression of the observed entries with the kernel K_h (x) K_w over entries:
@@ -158,10 +161,26 @@ class KKMCEX(KernelRegressor, Suggesting):
         problem = RidgeProblem(row_kernel, col_kernel, sampled, 1.0)
         self.mu_ = best_mu(problem) if self.mu == "auto" else float(self.mu)
         problem = RidgeProblem(row_kernel, col_kernel, sampled, self.mu_)
-        result = as_solver(self.solver).solve(problem)
-        self._set_result(result, observations)
-        self._model = _model(row_kernel, col_kernel, sampled, result)
+        self._publish(sampled, as_solver(self.solver).solve(problem), observations)
         self.solution_.warn()
+
+    def _publish(self, sampled: Sampled, result: RidgeResult, observations: Observations) -> None:
+        self._set_result(result, observations)
+        self._model = _model(*self._resolved(), sampled, result)
+
+    def _table_bases(self) -> tuple[Basis, Basis]:
+        made = []
+        for kernel, name in zip(self._resolved(), ("row_kernel", "col_kernel"), strict=True):
+            split = Split.of(kernel)
+            if split.ridge:
+                msg = (
+                    f"{name} has an identity part, which takes one unknown per item and inner "
+                    "mode; a long table is fitted in the space of low-rank factors. Leave it out, "
+                    "or fit an Observations."
+                )
+                raise ParameterError(msg)
+            made.append(Factored(kernel, split.factor))
+        return made[0], made[1]
 
     def _fit_several(self, observations: Observations, targets: Floats) -> None:
         if self.mu == "auto":

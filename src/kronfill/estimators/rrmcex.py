@@ -13,21 +13,23 @@ from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import check_mu
 from kronfill.estimators.kkmcex import KernelRegressor, set_effects
-from kronfill.estimators.model import Bilinear, Combined, Factored
+from kronfill.estimators.longtables import LongTables
+from kronfill.estimators.model import Basis, Bilinear, Combined, Factored
+from kronfill.estimators.onlinesums import OnlineSums
 from kronfill.estimators.priors import AxisPrior, CutPrior
 from kronfill.estimators.suggest import Suggesting
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.auto import solve_in_factors
 from kronfill.linalg.criteria import best_mu
 from kronfill.linalg.halfstep import GivenFactor
-from kronfill.linalg.ridge import RidgeProblem
+from kronfill.linalg.ridge import CoreResult, RidgeProblem
 
 __all__ = ["RRMCEX"]
 
 Floats = NDArray[np.float64]
 
 
-class RRMCEX(KernelRegressor, Suggesting):
+class RRMCEX(OnlineSums, LongTables, KernelRegressor, Suggesting):
     r"""Ridge regression matrix completion and extrapolation.
 
     KKMCEX with each kernel cut to its leading eigenvectors: F = Phi_w X Phi_h^T with
@@ -54,7 +56,7 @@ class RRMCEX(KernelRegressor, Suggesting):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (row_rank_, col_rank_)
+    coef_ : ndarray of shape (row rank, column rank)
         X.
     row_rank_, col_rank_ : int
         Number of eigenvectors used.
@@ -117,6 +119,16 @@ class RRMCEX(KernelRegressor, Suggesting):
         self.n_iter_ = max(1, result.solution.iterations)
         self._model = Bilinear(row_basis, col_basis, result.core, result.effects, self.shape_)
         self.solution_.warn()
+
+    def _table_bases(self) -> tuple[Basis, Basis]:
+        row, col = self._resolved()
+        return _leading(row, self.row_rank), _leading(col, self.col_rank)
+
+    def _keep(self, bases: tuple[Basis, Basis], result: CoreResult) -> None:
+        super()._keep(bases, result)
+        self._bases = bases
+        self.coef_ = result.core
+        self.row_rank_, self.col_rank_ = result.core.shape
 
     def _priors(self) -> tuple[AxisPrior, AxisPrior]:
         row, col = self._resolved()

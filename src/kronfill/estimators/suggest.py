@@ -17,9 +17,8 @@ from kronfill.estimators.inputs import check_range
 from kronfill.estimators.posterior import Reading
 from kronfill.linalg.design import greedy_variance, unlocked
 from kronfill.linalg.effects import EffectsDesign
-from kronfill.linalg.factorsystem import Rotated
+from kronfill.linalg.expectedvariance import expected_variance
 from kronfill.linalg.free_effects import FreeEffects
-from kronfill.linalg.operator import pair_products
 from kronfill.linalg.ridge import Mask, Sampled
 
 __all__ = ["Suggesting", "Suggestion"]
@@ -32,6 +31,8 @@ CANDIDATES = 10_000
 """So many entries are looked at, drawn at random, where none are named and more are left."""
 TARGETS = 1000
 """So many entries, drawn at random, stand for all those that are not observed."""
+SOLVED_CANDIDATES, SOLVED_TARGETS = 300, 100
+"""The same where every variance is an iterative solve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,8 @@ class Suggesting(Explained):
         Reducing the *total* variance is preferred to taking the most uncertain entry: the most
         uncertain ones are often those that have nothing to do with any other. The values observed
         so far do not matter, only where they are. Where more than 10,000 entries are not observed,
-        10,000 candidates are drawn, and 1,000 entries stand for all in the total variance.
+        10,000 candidates are drawn, and 1,000 entries stand for all in the total variance; 300 and
+        100 where the system is too large for a factorisation and each of them is a solve.
 
         With row or column effects, entries of infinite variance come first: those that make the
         effects of most entries known.
@@ -155,10 +157,13 @@ class Suggesting(Explained):
             at, variance = _by_leverage(reading, rows, cols, prices, n, rng)
             share = None
         else:
-            if candidates is None and len(rows) > max(CANDIDATES, n):
-                drawn = np.sort(rng.choice(len(rows), size=max(CANDIDATES, n), replace=False))
+            most, stand = CANDIDATES, TARGETS
+            if reading.by_solves:
+                most, stand = SOLVED_CANDIDATES, SOLVED_TARGETS
+            if candidates is None and len(rows) > max(most, n):
+                drawn = np.sort(rng.choice(len(rows), size=max(most, n), replace=False))
                 rows, cols, prices = rows[drawn], cols[drawn], prices[drawn]
-            targets = _drawn(self.observations_, TARGETS, rng)
+            targets = _drawn(self.observations_, stand, rng)
             at, variance, share = _by_variance(reading, (rows, cols), targets, prices, n)
         obs = self.observations_
         return Suggestion(
@@ -262,29 +267,14 @@ def _by_leverage(
     reading: Reading, rows: Index, cols: Index, cost: Floats, n: int, rng: np.random.Generator
 ) -> tuple[Index, Floats]:
     """Draw entries in proportion to leverage over cost, without replacement."""
-    variance = _expected_variance(reading, rows, cols)
+    row, col = (prior.split for prior in reading.priors)
+    variance = expected_variance(row, col, reading.sampled, reading.mu, rows, cols)
     leverage = variance / (variance + reading.mu)
     # The n largest of log(u) / weight are a draw without replacement (Efraimidis, Spirakis 2006).
     with np.errstate(divide="ignore"):
         keys = np.log(rng.random(len(rows))) * (cost / leverage)
     at = np.argsort(-keys, kind="stable")[:n]
     return at, variance[at]
-
-
-def _expected_variance(reading: Reading, rows: Index, cols: Index) -> Floats:
-    """Variance for the mean of all masks with these numbers of observations in rows and columns.
-
-    In the basis in which both factors have diagonal sums over the observations, Psi^T W Psi is then
-    diagonal, S0 = outer(s_w, s_h) / total, and the variance a sum of squares.
-    """
-    s, mu = reading.sampled, reading.mu
-    row, col = (
-        Rotated.of(prior.phi, counts)
-        for prior, counts in zip(reading.priors, s.mask.counts, strict=True)
-    )
-    spread = np.outer(row.diagonal, col.diagonal) / s.mask.counts[0].sum()
-    left = np.square(row.phi) @ (mu / (spread + mu))
-    return pair_products(left, np.square(col.phi), rows, cols)
 
 
 def _unobserved(obs: Observations) -> tuple[Index, Index]:

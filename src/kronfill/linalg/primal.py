@@ -72,7 +72,7 @@ class PrimalDirect(RidgeSolver):
 def solve_primal(row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) -> CoreResult:
     """Solve min sum_k w_k (y_k - (Z beta)_k - p_k X q_k^T)^2 + mu ||X||_F^2 exactly."""
     gram, moment = normal_equations(row_phi, col_phi, sampled)
-    coef, rank = _solve_definite(gram, moment, mu)
+    coef, rank = solve_definite(gram, moment, mu)
     core = coef.reshape(row_phi.shape[1], col_phi.shape[1])
     rest = sampled.values - pair_products(row_phi @ core, col_phi, sampled.rows, sampled.cols)
     effects: AdditiveEffects | None = None
@@ -148,7 +148,7 @@ def effects_blocks(
     return np.hstack(parts), gram, weighted.T @ s.values
 
 
-def _solve_definite(gram: Floats, moment: Floats, mu: float) -> tuple[Floats, int]:
+def solve_definite(gram: Floats, moment: Floats, mu: float) -> tuple[Floats, int]:
     """(gram + mu I)^-1 moment and the rank that was used."""
     noise = len(gram) * np.finfo(float).eps * float(np.trace(gram))
     if mu > noise:
