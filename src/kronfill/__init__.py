@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kronfill import bounds, errors, kernels, selection, solvers
+    from kronfill import bounds, errors, kernels, report, selection, solvers
     from kronfill.completion import Completion, complete
     from kronfill.data import Observations, datasets
     from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
+    from kronfill.io import load
     from kronfill.solvers import (
         ALS,
         PCG,
         Auto,
         Cholesky,
+        Distributed,
         DualPCG,
         GridEigen,
         PrimalDirect,
         RowWise,
+        Streamed,
     )
 
 __all__ = [
@@ -39,16 +42,20 @@ __all__ = [
     "Cholesky",
     "Completion",
     "ConformalRegressor",
+    "Distributed",
     "DualPCG",
     "GridEigen",
     "Observations",
     "PrimalDirect",
     "RowWise",
+    "Streamed",
     "bounds",
     "complete",
     "datasets",
     "errors",
     "kernels",
+    "load",
+    "report",
     "selection",
     "solvers",
 ]
@@ -56,11 +63,23 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Completion", "complete"), "kronfill.completion"),
     "Observations": "kronfill.data",
+    "load": "kronfill.io",
     **dict.fromkeys(
         ("IMC", "KKMCEX", "KMC", "MC", "RRMCEX", "ConformalRegressor"), "kronfill.estimators"
     ),
     **dict.fromkeys(
-        ("ALS", "PCG", "Auto", "Cholesky", "DualPCG", "GridEigen", "PrimalDirect", "RowWise"),
+        (
+            "ALS",
+            "PCG",
+            "Auto",
+            "Cholesky",
+            "Distributed",
+            "DualPCG",
+            "GridEigen",
+            "PrimalDirect",
+            "RowWise",
+            "Streamed",
+        ),
         "kronfill.solvers",
     ),
 }
@@ -69,6 +88,7 @@ _MODULES = {
     "datasets": "kronfill.data.datasets",
     "errors": "kronfill.errors",
     "kernels": "kronfill.kernels",
+    "report": "kronfill.report",
     "selection": "kronfill.selection",
     "solvers": "kronfill.solvers",
 }
