@@ -1,124 +1,140 @@
-"""Drug response, 10 outer folds: learned kernel weights, uniform averages, the best single pair.
+"""Drug response, ten outer folds: learned kernel weights beside averages and the best pair.
 
 124 drugs x 124 cell lines, 10 drug and 12 cell-line kernels. Everything is chosen inside the
-training part of each outer fold. Run with the folder of the data in KRONFILL_DATA:
-
-    python -m studies.drug_response
+training part of each of the outer folds that come with the data.
 """
 
 from __future__ import annotations
-
-import json
-import os
-import time
-from pathlib import Path
 
 import numpy as np
 
 import kronfill as kf
 from kronfill.selection import KernelTuner, choose
+from studies.common import (
+    MC_RANK,
+    cores,
+    effects,
+    errors,
+    low_rank,
+    observed,
+    on_cores,
+    shuffled,
+    timed,
+)
 
 PART = 1000
 """Training entries by whose leave-one-out error the best single pair is chosen."""
 LEARN = 1500
 """Training entries from which weights are learned."""
+LEARNED = "learned weights"
 
 
-def load(folder: Path):
-    """Values, outer folds, drug kernels and cell-line kernels."""
+def run(quick=False, folds=range(10)):
+    """Errors of every method in every fold; quick: little to choose from, and one fold."""
+    data = kf.datasets.load_drug_response()
+    values, masks = data.table.to_numpy(float), data.test_masks
+    sides = [_given(data.rows), _given(data.cols)]
+    part, learn = PART, LEARN
+    if quick:
+        sides = [dict(list(side.items())[:2]) for side in sides]
+        folds, part, learn = [0], 450, 450
+    rows = [
+        {"fold": fold, "method": name, "seconds": seconds} | found
+        for fold in folds
+        for name, found, seconds in _fold(values, masks[fold], sides, part, learn)
+    ]
+    return {"cores": cores(), "folds": rows}
 
-    def kernels(where: str):
-        names = sorted((folder / where).glob("K?_*.txt"))
-        return {p.stem[3:]: kf.kernels.precomputed(np.loadtxt(p)) for p in names}
 
-    values = np.loadtxt(folder / "Labels.txt")
-    folds = np.loadtxt(folder / "Folds" / "outer_folds.txt", dtype=int).reshape(values.shape)
-    return values, folds, kernels("Drug_kernels"), kernels("Cell_line_kernels")
+def summary(result):
+    """Per method: RMSE over all folds, folds in which learned weights are better, seconds."""
+    squares, seconds = {}, {}
+    for row in sorted(result["folds"], key=lambda row: row["fold"]):
+        squares.setdefault(row["method"], []).append(row["rmse"] ** 2)
+        seconds[row["method"]] = seconds.get(row["method"], 0.0) + row["seconds"]
+    best = np.array(squares[LEARNED])
+    return [
+        {
+            "method": name,
+            "rmse": float(np.sqrt(np.mean(found))),
+            "worse_in": int(np.sum(best < np.array(found))),
+            "folds": len(found),
+            "seconds": seconds[name],
+        }
+        for name, found in squares.items()
+    ]
 
 
-def parts(kernels):
-    """The kernels and what practice adds: a constant, and an identity part."""
-    n = next(iter(kernels.values())).n
-    return [*kernels.values(), kf.kernels.constant(n), kf.kernels.identity(n)]
+def table(result):
+    """Markdown."""
+    lines = [
+        f"Processor seconds of all folds together, tuning included, {on_cores(result)}.",
+        "",
+        "| | RMSE | folds in which learned weights are better | processor seconds |",
+        "|---|---|---|---|",
+    ]
+    for row in sorted(summary(result), key=lambda row: -row["rmse"]):
+        wins = "" if row["method"] == LEARNED else f"{row['worse_in']} of {row['folds']}"
+        lines.append(f"| {row['method']} | {row['rmse']:.4f} | {wins} | {row['seconds']:.0f} |")
+    return "\n".join(lines)
 
 
-def usual(kernel):
+def _fold(values, hidden, sides, part, learn):
+    """Name, errors and seconds of each method in one fold."""
+    train = observed(values, ~hidden)
+    tuner, tuning = timed(_learned, train, sides, learn)
+    yield LEARNED, errors(tuner, values, hidden), tuning
+    calls = {
+        "row + column effects": (effects, train),
+        "MC": (low_rank, train),
+        "uniform average of all kernels": (_uniform, train, sides),
+        "best single pair": (_best_pair, train, sides, part),
+        "KMC with the learned kernels": (_low_rank_too, train, tuner),
+    }
+    for name, call in calls.items():
+        fitted, seconds = timed(*call)
+        yield name, errors(fitted, values, hidden), seconds + tuning * ("learned" in name)
+    for axis, name in enumerate(("drug", "cell-line")):
+        moved, away = shuffled([values, hidden], axis)
+        fitted, seconds = timed(_learned, observed(moved, ~away), sides, learn)
+        yield f"{LEARNED}, {name} kernels shuffled", errors(fitted, moved, away), seconds
+
+
+def _given(frames):
+    return {name: kf.kernels.precomputed(frame.to_numpy()) for name, frame in frames.items()}
+
+
+def _usual(kernel):
     """One kernel with the constant and identity parts that ``kf.complete`` would give it."""
     return kernel + kf.kernels.constant(kernel.n) + 0.1 * kf.kernels.identity(kernel.n)
 
 
-def average(kernels):
-    """Their mean."""
-    return sum((1 / len(kernels)) * k for k in kernels.values())
+def _ridge(row, col):
+    return kf.KKMCEX(_usual(row), _usual(col), mu="auto", center="both")
 
 
-def best_pair(train, drugs, cells):
+def _uniform(train, sides):
+    return _ridge(*(sum((1 / len(side)) * k for k in side.values()) for side in sides)).fit(train)
+
+
+def _best_pair(train, sides, part):
     """The pair with the least leave-one-out error on a part, fitted to all."""
     rng = np.random.default_rng(0)
-    part = train.take(np.sort(rng.choice(train.m, size=PART, replace=False)))
-    pairs = {
-        f"{d} x {c}": kf.KKMCEX(usual(drugs[d]), usual(cells[c]), mu="auto", center="both")
-        for d in drugs
-        for c in cells
-    }
-    name = choose(pairs, part).name
-    return name, pairs[name].fit(train)
+    some = train.take(np.sort(rng.choice(train.m, size=part, replace=False)))
+    pairs = {f"{d} x {c}": _ridge(sides[0][d], sides[1][c]) for d in sides[0] for c in sides[1]}
+    return pairs[choose(pairs, some).name].fit(train)
 
 
-def methods(train, drugs, cells):
-    """Each method's fitted estimator and what it chose."""
-    uniform = kf.KKMCEX(usual(average(drugs)), usual(average(cells)), mu="auto", center="both")
-    yield "uniform average", uniform.fit(train), ""
-    name, pair = best_pair(train, drugs, cells)
-    yield "best single pair", pair, name
-    tuner = KernelTuner(
-        kf.KKMCEX(mu="auto", center="both"), parts(drugs), parts(cells), max_entries=LEARN
-    ).fit(train)
-    shares = [
-        ", ".join(f"{name} {w:.2f}" for name, w in sorted(told, key=lambda t: -t[1])[:4])
-        for told in (
-            zip([*drugs, "constant", "identity"], tuner.row_parameters_, strict=True),
-            zip([*cells, "constant", "identity"], tuner.col_parameters_, strict=True),
-        )
+def _learned(train, sides, learn):
+    parts = [
+        [*side.values(), kf.kernels.constant(n), kf.kernels.identity(n)]
+        for side, n in zip(sides, train.shape, strict=True)
     ]
-    yield "learned weights", tuner, " | ".join(shares)
+    ridge = kf.KKMCEX(mu="auto", center="both")
+    return KernelTuner(ridge, *parts, max_entries=learn).fit(train)
 
 
-def main() -> None:
-    """Print the errors of each fold, then a summary."""
-    folder = Path(os.environ["KRONFILL_DATA"]) / "drug_response"
-    values, folds, drugs, cells = load(folder)
-    squares: dict[str, list[float]] = {}
-    spent: dict[str, float] = {}
-    for fold in range(10):
-        held = np.argwhere(folds == fold)
-        X = np.argwhere(folds != fold)
-        train = kf.Observations(*X.T, values[*X.T], values.shape)
-        truth = values[*held.T]
-        effects = kf.KKMCEX(np.eye(124), np.eye(124), mu=1e6, center="both").fit(train)
-        squares.setdefault("row + column effects", []).append(
-            float(np.mean((truth - effects.predict(held)) ** 2))
-        )
-        begun = time.perf_counter()
-        for name, fitted, told in methods(train, drugs, cells):
-            error = float(np.mean((truth - fitted.predict(held)) ** 2))
-            squares.setdefault(name, []).append(error)
-            spent[name] = spent.get(name, 0.0) + time.perf_counter() - begun
-            print(
-                f"fold {fold} {name}: {np.sqrt(error):.4f} (mu {fitted.mu_:.3g}) {told}", flush=True
-            )
-            begun = time.perf_counter()
-    best = np.array(squares["learned weights"])
-    results = {
-        name: {
-            "rmse": float(np.sqrt(np.mean(errors))),
-            "seconds": round(spent.get(name, 0.0), 1),
-            "folds in which learned weights are better": int(np.sum(best < np.array(errors))),
-        }
-        for name, errors in squares.items()
-    }
-    print(json.dumps(results, indent=2))
-
-
-if __name__ == "__main__":
-    main()
+def _low_rank_too(train, tuner):
+    """Kernels and low rank: for entries of known rows and columns low rank says more."""
+    kernels = (tuner.row_kernel_, tuner.col_kernel_)
+    return kf.KMC(*kernels, rank=MC_RANK, mu="auto", center="both").fit(train)

@@ -199,7 +199,7 @@ def test_every_kernel_class_has_a_place():
             yield child
             yield from below(child)
 
-    found = {k for k in below(Kernel) if k.__module__.startswith("kronfill.")}
+    found = {k for k in below(Kernel) if k.__module__.startswith("kronfill.kernels.")}
     concrete = {k for k in found if not (inspect.isabstract(k) or k.__name__.startswith("_"))}
     assert concrete <= known
 

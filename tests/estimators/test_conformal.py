@@ -172,7 +172,7 @@ def test_in_a_single_row_cold_columns_are_like_the_others(method, flip):
     assert abs(np.mean((low <= y[120:]) & (y[120:] <= high)) - 0.8) < 0.18
 
 
-@pytest.mark.parametrize("method", ["split", "jackknife+"])
+@pytest.mark.parametrize("method", ["split", pytest.param("jackknife+", marks=pytest.mark.slow)])
 def test_coverage_on_bicycle_trips(method):
     """A small version of studies/conformal_coverage.py."""
     bixi = kf.datasets.load_bixi()

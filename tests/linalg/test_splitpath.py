@@ -77,3 +77,16 @@ def test_folded_weights_stand_for_the_same_noise():
     assert_allclose(1.3 / folded_weights(weights, 1.0, 0.3), 1.0 / weights + 0.3)
     assert folded_weights(weights, 1.0, 0.0) is weights
     assert folded_weights(None, 1.0, 0.3) is None
+
+
+def test_a_rest_of_full_rank_is_not_split():
+    from kronfill.linalg.spiked import FEW, Split
+
+    n = FEW + 1
+    rough = kf.kernels.matern(np.linspace(0, 9, n), length_scale=0.1, nu=0.5)
+    whole = Split.of(rough + 0.1 * kf.kernels.identity(n))
+    assert whole.ridge == 0.0
+    phi = whole.factor.phi
+    np.testing.assert_allclose(phi @ phi.T, rough.block() + 0.1 * np.eye(n), atol=1e-10)
+    smooth = kf.kernels.rbf(np.linspace(0, 1, n), length_scale=1.0)
+    assert Split.of(smooth + 0.1 * kf.kernels.identity(n)).ridge == 0.1

@@ -33,6 +33,8 @@ from kronfill.linalg.tables import SparseTables
 __all__ = ["SpikedSystem", "Split"]
 
 Floats = NDArray[np.float64]
+FEW = 100
+"""Up to this many items it does not matter which way is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +46,18 @@ class Split:
 
     @classmethod
     def of(cls, kernel: KernelLike, rtol: float = 1e-13, max_rank: int | None = None) -> Split:
-        """Take the identity part off a kernel and factor the rest."""
+        """Take the identity part off a kernel and factor the rest.
+
+        Where the rest has full rank itself there is nothing to gain: the kernel is kept whole.
+        """
         smooth, ridge = kernel.split()
         if smooth is None:
             nothing = LowRankFactor(np.zeros((kernel.n, 0)), np.zeros(0, np.intp), 0.0)
             return cls(nothing, ridge)
-        return cls(smooth.factor(rtol=rtol, max_rank=max_rank), ridge)
+        factor = smooth.factor(rtol=rtol, max_rank=max_rank)
+        if ridge and kernel.n > FEW and factor.phi.shape[1] == kernel.n:
+            return cls(kernel.factor(rtol=rtol, max_rank=max_rank), 0.0)
+        return cls(factor, ridge)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,194 @@
+"""The studies on real data, so small that they take seconds; the page that they write."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kronfill as kf
+from kronfill.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[1]
+if not (ROOT / "studies").is_dir():
+    pytest.skip("a source distribution comes without studies", allow_module_level=True)
+sys.path.insert(0, str(ROOT))
+command, common, page = (import_module(f"studies.{n}") for n in ("__main__", "common", "page"))
+active_choice, conformal_coverage = page.active_choice, page.conformal_coverage
+bixi, drug_response, seattle = page.bixi, page.drug_response, page.seattle
+
+# As in the command: an alternating method that stops at its limit is as good as its error says.
+pytestmark = pytest.mark.filterwarnings("ignore::kronfill.errors.ConvergenceWarning")
+
+
+def data_there(load):
+    try:
+        load()
+    except DataError:
+        return False
+    return True
+
+
+needs_seattle = pytest.mark.skipif(
+    not data_there(kf.datasets.load_seattle), reason="the Seattle data are not here"
+)
+needs_drugs = pytest.mark.skipif(
+    not data_there(kf.datasets.load_drug_response), reason="the drug response data are not here"
+)
+
+
+def rmse(rows):
+    return {row["method"]: row["rmse"] for row in rows}
+
+
+def shuffled_and_not(errors, method):
+    return errors[method], [error for name, error in errors.items() if "shuffled" in name]
+
+
+# The studies.
+
+
+def test_bixi_predicts_stations_that_were_never_seen():
+    found = rmse(bixi.run(quick=True)["splits"])
+    ours, shuffled = shuffled_and_not(found, bixi.METHOD)
+    assert len(shuffled) == 2
+    assert ours < 0.9 * found["MC"]
+    assert ours < 0.9 * found["row + column effects"]
+    assert ours < min(shuffled)
+
+
+@needs_seattle
+def test_seattle_uses_roads_and_hours():
+    result = seattle.run(quick=True)
+    found = rmse(result["methods"])
+    ours, shuffled = shuffled_and_not(found, seattle.METHOD)
+    assert len(shuffled) == 2
+    assert ours < min(shuffled)
+    assert max(ours, found["MC"]) < 0.7 * found["row + column effects"]
+    assert result["others"][0]["rmse"] == 3.830
+
+
+@pytest.mark.slow
+@needs_drugs
+def test_every_method_has_an_error_in_a_fold_of_drug_response():
+    result = drug_response.run(quick=True)
+    found = rmse(result["folds"])
+    assert len(found) == 8
+    assert found[drug_response.LEARNED] < found["row + column effects"]
+    told = {row["method"]: row for row in drug_response.summary(result)}
+    assert told["row + column effects"]["worse_in"] == 1
+    assert told["MC"]["rmse"] == pytest.approx(found["MC"])
+
+
+def test_intervals_cover_bixi():
+    rows = conformal_coverage.run("bixi", quick=True)["rows"]
+    assert [row["method"] for row in rows] == ["KKMCEX", "MC"]
+    for row in rows:  # 20 splits: about four standard errors
+        assert abs(row["coverage"] - 0.9) < 0.025
+    assert rows[0]["width"] < rows[1]["width"]
+
+
+@needs_drugs
+def test_suggested_entries_are_worth_more_than_random_ones():
+    result = active_choice.run("drug", quick=True)
+    assert np.shape(result["variance"]) == (3, 3)
+    assert result["variance"][0][0] == result["random"][0][0]  # the same beginning
+    assert active_choice.gap(result, "variance").mean() > 0
+
+
+# What they share.
+
+
+def test_effects_are_means_in_a_complete_table():
+    values = np.arange(12.0).reshape(3, 4) + np.eye(3, 4)
+    fitted = common.effects(common.observed(values, np.ones((3, 4), bool)))
+    slow = values.mean(1)[:, None] + values.mean(0) - values.mean()
+    np.testing.assert_allclose(fitted.predict_matrix(), slow, atol=1e-6)
+
+
+def test_shuffling_moves_tables_together_along_one_axis():
+    values = np.arange(20).reshape(5, 4)
+    for axis in (0, 1):
+        one, two = common.shuffled([values, -values], axis)
+        assert (one == -two).all()
+        assert (one != values).any()
+        assert (np.sort(one, axis) == values).all()
+
+
+def test_errors_are_those_of_the_masked_entries():
+    fitted = kf.MC((2, 2), rank=1, mu=1e9, center="mean").fit([[0, 0], [1, 1]], [1.0, 1.0])
+    values, mask = np.array([[1.0, 4.0], [1.0, np.nan]]), np.array([[0, 1], [1, 0]], bool)
+    found = common.errors(fitted, values, mask)
+    assert found["rmse"] == pytest.approx(np.sqrt(4.5))
+    assert found["mae"] == pytest.approx(1.5)
+
+
+# The results that are kept, and the page.
+
+
+def test_the_page_tells_what_the_files_say(tmp_path):
+    copy = tmp_path / "results.md"
+    copy.write_text(page.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    page.write(copy)
+    assert copy.read_text(encoding="utf-8") == page.PAGE.read_text(encoding="utf-8")
+
+
+def test_prose_stays_and_a_missing_place_is_an_error(tmp_path):
+    curves = {name: [[2.0, 1.0], [2.0, 1.5]] for name in active_choice.STRATEGIES}
+    made = {"data": "BIXI", "sizes": [1, 2]} | curves
+    common.save(made, "active_bixi", tmp_path)
+    text = tmp_path / "page.md"
+    text.write_text("before\n<!-- active: begin -->\nold\n<!-- active: end -->\nafter\n")
+    page.write(text, tmp_path)
+    new = text.read_text()
+    assert new.startswith("before\n")
+    assert new.endswith("\nafter\n")
+    assert "old" not in new
+    assert "| random | 2.000 | 1.250 |" in new
+    text.write_text("nothing\n")
+    with pytest.raises(SystemExit, match="expected one"):
+        page.write(text, tmp_path)
+
+
+def test_one_study_from_the_command_line(tmp_path, monkeypatch, capsys):
+    text = tmp_path / "page.md"
+    text.write_text("<!-- active: begin -->\n<!-- active: end -->\n")
+    given = ["studies", "active_bixi", "--quick", "--out", str(tmp_path), "--page", str(text)]
+    monkeypatch.setattr(sys, "argv", given)
+    command.main()
+    assert common.load("active_bixi", tmp_path)["data"] == "BIXI"
+    assert "| variance |" in text.read_text()
+    assert "| variance |" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["studies", "nothing"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "there are seattle" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not common.load("seattle"), reason="no results are kept here")
+def test_what_is_claimed_of_the_kept_results():
+    found = rmse(common.load("seattle")["methods"])
+    seconds = {row["method"]: row["seconds"] for row in common.load("seattle")["methods"]}
+    assert found[seattle.METHOD] < 3.5
+    assert seconds[seattle.METHOD] < 120
+    told = {
+        row["method"]: row["rmse"] for row in drug_response.summary(common.load("drug_response"))
+    }
+    ours = told[drug_response.LEARNED]
+    assert ours < told["uniform average of all kernels"]
+    assert ours < told["best single pair"]
+    assert ours < min(shuffled_and_not(told, drug_response.LEARNED)[1])
+    for name in ("drug", "bixi", "seattle"):
+        for row in common.load(f"conformal_{name}")["rows"]:
+            low = 0.9 - 2 * row["standard_error"]
+            assert low <= row["coverage"] <= 0.92
+    better = active_choice.gap(common.load("active_drug"), "variance")
+    assert better.mean() > 3 * better.std(ddof=1) / np.sqrt(len(better))
+    bixi_rows = common.load("bixi")["splits"]
+    for split in {row["split"] for row in bixi_rows}:
+        found = rmse(row for row in bixi_rows if row["split"] == split)
+        assert found[bixi.METHOD] < 0.7 * found["row + column effects"]
+        assert found[bixi.METHOD] < 0.7 * found[f"{bixi.METHOD}, stations shuffled"]
