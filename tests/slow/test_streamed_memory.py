@@ -21,11 +21,13 @@ FIT = """
 import json
 import resource
 import sys
+import time
 
 import numpy as np
 
 import kronfill as kf
 from kronfill.linalg.streamed import resident_memory
+from kronfill.linalg.threads import each
 
 small, big, extra = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
@@ -44,6 +46,14 @@ def estimator(n):
 
 
 estimator(100).fit(small).predict([[0, 0]])  # loads what is loaded on first use
+
+
+def warm(i):
+    np.ones((300, 300)) @ np.ones((300, 300))
+    time.sleep(0.01)
+
+
+each(64, warm)  # threads and the buffers that BLAS keeps for each: they count, and stay
 est = estimator(20_000)
 limit = resident_memory() + extra
 est.set_params(solver=kf.solvers.Streamed(memory=limit))

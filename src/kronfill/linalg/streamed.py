@@ -13,6 +13,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,6 +42,8 @@ Floats = NDArray[np.float64]
 BATCH = 1 << 24
 """Observations of a partition where memory does not ask for fewer."""
 LEAST_BATCH = 1 << 12
+THREAD = 8_000_000
+"""Bytes that a thread takes: what it works on, the buffers of BLAS, and what malloc keeps."""
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
 
@@ -77,11 +80,13 @@ def needed_memory(
     """Bytes that a streamed fit takes beside the two factors it is given.
 
     Both factors are rotated, which takes a scaled copy of one at a time, and a pass takes a copy
-    of its rows; a batch is sorted; each segment of a pass has a sum of its own.
+    of its rows; a batch is sorted; each segment of a pass has a sum of its own, and each thread
+    its working space.
     """
     sizes = [8 * n * rank for n, rank in zip(shape, ranks, strict=True)]
     sums = 8 * ranks[0] * ranks[1] * (SEGMENTS + 16)
-    return sum(sizes) + max(sizes) + sums + 40 * sum(shape) + BYTES[weighted] * batch
+    threads = THREAD * numba.get_num_threads()
+    return sum(sizes) + max(sizes) + sums + threads + 40 * sum(shape) + BYTES[weighted] * batch
 
 
 class TableSolver(Iterative):
