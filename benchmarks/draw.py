@@ -63,9 +63,9 @@ def _against_m(results: dict, axis) -> None:
     axis.set_ylabel("seconds from arrays to the solution")
     axis.set_title("Time against m, residual 1e-6", loc="left", fontsize=10.5)
     low, high = axis.get_ylim()
-    axis.set_ylim(low / 2, high * 2)
+    axis.set_ylim(low / 60, high * 2)  # room for the legend below the curves
     axis.grid(alpha=0.25, which="major")
-    axis.legend(frameon=False, fontsize=9, loc="lower right")
+    axis.legend(frameon=False, fontsize=9, loc="lower right", ncols=2)
 
 
 def _stopped(results: dict, name: str, axis) -> None:
