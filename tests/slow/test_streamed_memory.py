@@ -84,7 +84,7 @@ def write(path, m, size):
 
 def run(*arguments):
     command = [sys.executable, "-c", FIT, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
