@@ -1,6 +1,6 @@
 """In memory, streamed from disk and on Dask, side by side, for any number of observations.
 
-    python -m benchmarks.streaming 1e6 1e7 1e8 3e8 --folder /tmp/streaming
+    python -m benchmarks.streaming 1e6 1e7 1e8 3e8 --folder FOLDER
 
 writes the Parquet files (once), runs each way in a process of its own and prints a table. Time is
 from Parquet files to the fitted estimator. ``--ways streamed`` leaves the others out.

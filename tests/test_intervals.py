@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import kronfill as kf
 from kronfill.errors import ParameterError
-from kronfill.intervals import WORK, Calibrated, Gaussian, Nowhere, _work, intervals_for
+from kronfill.intervals import WORK, Calibrated, Gaussian, Nowhere, intervals_for, std_work
 
 
 def data(n=40, l=30, share=0.4, seed=0):
@@ -64,7 +64,7 @@ def test_which_kind_is_taken():
     done = kf.complete(table, rows, cols)
     assert isinstance(intervals_for(done.model, 1200), Gaussian)
     too_many = int(WORK / done.observations.m**2) + 1
-    assert _work(done.model, too_many) > WORK
+    assert std_work(done.model, too_many) > WORK
     assert isinstance(intervals_for(done.model, too_many), Calibrated)
     assert isinstance(intervals_for(done.model, 1, "none"), Nowhere)
     mc = kf.complete(table, method="mc", rank=2)

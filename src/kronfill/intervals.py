@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import clone
 
-from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.posterior import DIRECT_LIMIT, GaussianProcessReading
+from kronfill.selection.hidden import LEAST, hide, kinds_of
 
 __all__ = [
     "METHODS",
@@ -22,6 +22,7 @@ __all__ = [
     "Intervals",
     "Nowhere",
     "intervals_for",
+    "std_work",
     "wants_hidden",
 ]
 
@@ -31,10 +32,6 @@ Index = NDArray[np.intp]
 METHODS = ("auto", "gaussian", "calibrated", "none")
 WORK = 5e11
 """Multiplications that "auto" may spend on standard deviations."""
-HIDDEN = 0.1
-"""Share of the rows, of the columns and of the other entries that is hidden to measure errors."""
-LEAST = 10
-"""So many rows (columns) with entries are needed for a part of them to be hidden."""
 
 
 class Intervals(ABC):
@@ -90,10 +87,10 @@ class Calibrated(Intervals):
 
     def __init__(self, model: MatrixRegressor, random_state: int = 0) -> None:
         self._obs = model.observations_
-        train, test = _hidden(self._obs, np.random.default_rng(random_state))
+        train, test = hide(self._obs, np.random.default_rng(random_state))
         other = cast("MatrixRegressor", clone(model).set_params(mu=float(model.mu_)))
         other.fit(train)
-        kinds = _kinds(train, test.rows, test.cols)
+        kinds = kinds_of(train, test.rows, test.cols)
         errors = np.abs(test.values - other.predict(test))
         self._errors = [np.sort(errors[kinds == kind]) for kind in range(4)]
         counts = ", ".join(
@@ -105,7 +102,7 @@ class Calibrated(Intervals):
 
     def at(self, rows: Index, cols: Index, middle: Floats, level: float) -> tuple[Floats, ...]:
         """See :class:`Intervals`."""
-        return self._around(middle, _kinds(self._obs, rows, cols), level)
+        return self._around(middle, kinds_of(self._obs, rows, cols), level)
 
     def outside(
         self, rows: Any, cols: Any, middle: Floats, level: float
@@ -168,7 +165,7 @@ def intervals_for(model: MatrixRegressor, count: int, method: str = "auto") -> I
 def wants_hidden(model: MatrixRegressor, count: int, method: str) -> bool:
     """Whether intervals of this kind take their width from errors on hidden entries."""
     if method == "auto" and isinstance(model, GaussianProcessReading):
-        return _work(model, count) > WORK
+        return std_work(model, count) > WORK
     return method in ("auto", "calibrated")
 
 
@@ -189,30 +186,12 @@ def _calibrated(model: MatrixRegressor) -> Intervals:
         return Nowhere(f"none: {error}")
 
 
-def _work(model: GaussianProcessReading, count: int) -> float:
+def std_work(model: GaussianProcessReading, count: int) -> float:
     """Multiplications of a factorisation and one solve for each entry."""
     m = model.observations_.m
     ranks = getattr(model, "row_rank_", m) * getattr(model, "col_rank_", 1)
     size = min(m, ranks)
     return np.inf if size > DIRECT_LIMIT else float(size**3 / 3 + count * size**2)
-
-
-def _hidden(obs: Observations, rng: np.random.Generator) -> tuple[Observations, Observations]:
-    """Observations with rows, columns and entries hidden, and those that were."""
-    hidden = rng.random(obs.m) < HIDDEN
-    for index, counts in ((obs.rows, obs.row_counts), (obs.cols, obs.col_counts)):
-        items = np.flatnonzero(counts)
-        if len(items) >= LEAST:
-            drawn = rng.choice(items, size=max(1, round(HIDDEN * len(items))), replace=False)
-            hidden |= np.isin(index, drawn)
-    if hidden.all() or not hidden.any():
-        hidden = np.arange(obs.m) % 2 == 0
-    return obs.take(~hidden), obs.take(hidden)
-
-
-def _kinds(obs: Observations, rows: Any, cols: Any) -> NDArray[np.intp]:
-    """0 for known rows and columns, 1 for a row without entries, 2 for a column, 3 for both."""
-    return np.asarray((obs.row_counts[rows] == 0) + 2 * (obs.col_counts[cols] == 0), np.intp)
 
 
 def _quantile(errors: Floats, level: float) -> float:

@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill.data import Observations
@@ -23,6 +23,7 @@ from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.inputs import check_range
 from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.estimators.wrapping import Wrapping
 from kronfill.linalg.criteria import leave_one_out
 from kronfill.linalg.posterior import DualPosterior
 from kronfill.linalg.ridge import RidgeProblem
@@ -38,7 +39,7 @@ EXACT_LIMIT = 3000
 CHUNK_FLOATS = 8_000_000
 
 
-class ConformalRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ConformalRegressor(Wrapping):
     """Prediction intervals with guaranteed coverage, around any of the five methods.
 
     Parameters
@@ -142,40 +143,6 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_, self.scores_ = self._bounds.model, self._bounds.scores
         self.n_features_in_ = 2
         return self
-
-    def predict(self, X: Any) -> Floats:
-        """Predict values at index pairs.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, 2) or Observations
-            Row and column index of each entry asked for.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-        """
-        check_is_fitted(self)
-        fitted: MatrixRegressor = self.estimator_
-        return fitted.predict(X)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Coefficient of determination R^2 of the prediction.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, 2) or Observations
-            Entries to predict.
-        y, sample_weight : array-like of shape (t,), optional
-            As for the method.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        fitted: MatrixRegressor = self.estimator_
-        return fitted.score(X, y, sample_weight)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Interval for the value of each entry.

@@ -43,7 +43,7 @@ RANK = 10
 CUT = 30
 """Leading eigenvectors of each kernel in RRMCEX."""
 TOLERANCE = 1e-3
-"""Where solvers stop: relative residual, or gain of a sweep; errors differ by a percent or more."""
+"""Where solvers stop: relative residual, or gain of a sweep."""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from sklearn.base import clone
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.intervals import _hidden, _kinds
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.selection import ColumnKFold, EntryKFold, RowKFold
+from kronfill.selection.hidden import hide, kinds_of
 
 __all__ = ["KINDS", "Evaluation", "Held", "counted", "evaluate"]
 
@@ -129,7 +129,7 @@ def evaluate(completion: Any, *, seed: int = 0, progress: Progress | None = None
     if obs.m < 2:
         return Evaluation("none", 0, seed, {})
     if obs.m > FOLDS_LIMIT:
-        held_out = _predicted(model, *_hidden(obs, np.random.default_rng(seed)))
+        held_out = _predicted(model, *hide(obs, np.random.default_rng(seed)))
         return Evaluation("hold-out", 1, seed, _by_kind([held_out]))
     found: dict[str, Held] = {}
     for k, (kind, parts) in enumerate(_splits(obs, seed).items()):
@@ -182,7 +182,7 @@ def _predicted(
         np.full(test.m, mean),
         effects.fit(train.values).at(test.rows, test.cols),
     )
-    return held, _kinds(train, test.rows, test.cols)
+    return held, kinds_of(train, test.rows, test.cols)
 
 
 def _by_kind(held: list[tuple[Held, NDArray[np.intp]]]) -> dict[str, Held]:

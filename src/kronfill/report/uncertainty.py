@@ -9,7 +9,7 @@ import numpy as np
 from kronfill.errors import ConvergenceWarning
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.posterior import GaussianProcessReading
-from kronfill.intervals import Calibrated, Gaussian, Intervals, Nowhere, _work, intervals_for
+from kronfill.intervals import Calibrated, Gaussian, Intervals, Nowhere, intervals_for, std_work
 from kronfill.report.content import Uncertainty
 from kronfill.report.evaluation import KINDS, Evaluation
 
@@ -44,7 +44,7 @@ def chosen_intervals(
     hidden entries, as in :meth:`kronfill.Completion.details`.
     """
     if isinstance(model, GaussianProcessReading):
-        base, one = _work(model, 0), _work(model, 1)
+        base, one = std_work(model, 0), std_work(model, 1)
         if base + FEWEST * (one - base) <= WORK:
             return intervals_for(model, 1, "gaussian"), min(most, int((WORK - base) / (one - base)))
     if evaluation.scheme == "hold-out":

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
 
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators import KMC
-from kronfill.estimators.base import MatrixRegressor, check_rank, resolve_kernel
+from kronfill.estimators.base import check_rank, resolve_kernel
 from kronfill.estimators.kkmcex import KernelRegressor
+from kronfill.estimators.wrapping import Wrapping
 from kronfill.linalg.criteria import criteria, mean_diagonal, mu_grid
 from kronfill.linalg.reduction import DualForm
 from kronfill.linalg.ridge import RidgeProblem, Sampled
@@ -31,7 +31,7 @@ SMALLEST, LARGEST = 1e-6, 1e3
 """Limits of mu in a search, in units of the mean diagonal."""
 
 
-class KernelTuner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class KernelTuner(Wrapping):
     """An estimator whose kernels are learned first.
 
     Weights of sums of kernels and kernel parameters are those with the largest marginal likelihood
@@ -173,40 +173,6 @@ class KernelTuner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return observations
         rng = np.random.default_rng(self.random_state)
         return observations.take(np.sort(rng.choice(observations.m, size=limit, replace=False)))
-
-    def predict(self, X: Any) -> Floats:
-        """Predict values at index pairs.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, 2) or Observations
-            Row and column index of each entry asked for.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-        """
-        check_is_fitted(self)
-        fitted: MatrixRegressor = self.estimator_
-        return fitted.predict(X)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Coefficient of determination R^2 of the prediction.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, 2) or Observations
-            Entries to predict.
-        y, sample_weight : array-like of shape (t,), optional
-            As for the estimator.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        fitted: MatrixRegressor = self.estimator_
-        return fitted.score(X, y, sample_weight)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "estimator_" in vars(self)

@@ -1,0 +1,56 @@
+"""What wraps a method and predicts as it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kronfill.estimators.base import MatrixRegressor
+
+__all__ = ["Wrapping"]
+
+Floats = NDArray[np.float64]
+
+
+class Wrapping(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor whose predictions are those of its ``estimator_``."""
+
+    estimator_: MatrixRegressor
+
+    def predict(self, X: Any) -> Floats:
+        """Predict values at index pairs.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 2) or Observations
+            Row and column index of each entry asked for.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+        """
+        check_is_fitted(self)
+        fitted: MatrixRegressor = self.estimator_
+        return fitted.predict(X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of the prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 2) or Observations
+            Entries to predict.
+        y, sample_weight : array-like of shape (t,), optional
+            As for the method.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        fitted: MatrixRegressor = self.estimator_
+        return fitted.score(X, y, sample_weight)
