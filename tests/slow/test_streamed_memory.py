@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux"),
 ]
-M, SIZE = 4_000_000, 20_000
+M, SIZE = 8_000_000, 20_000
 
 FIT = """
 import json
@@ -61,7 +61,7 @@ hard = status("VmData") + extra
 resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 if len(sys.argv) > 4:  # what the limit is worth: all observations at once do not fit
     try:
-        np.ones(3 * 4_000_000)
+        np.ones(3 * 8_000_000)
         found = "fits"
     except MemoryError:
         found = "refused"
@@ -92,7 +92,7 @@ def run(*arguments):
 def test_the_peak_is_what_was_allowed(tmp_path):
     write(tmp_path / "small.parquet", 2000, 100)
     write(tmp_path / "big.parquet", M, SIZE)
-    extra = 70 * 10**6
+    extra = 120 * 10**6
     # The observations alone, as indices and values, are larger than that.
     assert extra < 24 * M
     told = run(tmp_path / "small.parquet", tmp_path / "big.parquet", extra)
