@@ -122,6 +122,10 @@ class Symmetric(Protocol):
         """B v for each row v of ``vectors``, perhaps not to the last digit."""
         ...
 
+    def rest(self, vectors: Floats) -> Floats:
+        """What the rough products left out."""
+        ...
+
     def exact(self, vectors: Floats) -> Floats:
         """B v for each row v of ``vectors``."""
         ...
@@ -151,6 +155,10 @@ class Whole:
 
     rough = exact
 
+    def rest(self, vectors: Floats) -> Floats:
+        """See :class:`Symmetric`: nothing."""
+        return np.zeros_like(vectors)
+
     def error(self, vector: Floats) -> float:
         """See :class:`Symmetric`."""
         return 0.0
@@ -176,6 +184,10 @@ class Halves:
     def rough(self, vectors: Floats) -> Floats:
         """See :class:`Symmetric`: the leading half alone."""
         return _products([self._leading], vectors)
+
+    def rest(self, vectors: Floats) -> Floats:
+        """See :class:`Symmetric`: the trailing half."""
+        return _products([self._trailing], vectors)
 
     def exact(self, vectors: Floats) -> Floats:
         """See :class:`Symmetric`: both halves."""

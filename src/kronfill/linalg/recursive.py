@@ -42,6 +42,8 @@ SHAKEN = 0.5
 """Below this share a removal is not done by rough products."""
 ROUGH = 5e-9
 """Relative error of the coefficients up to which products with the inverse may be rough ones."""
+CAUTION = 2.0
+"""The inverse may be so many times worse than the last correction of the coefficients shows."""
 DRIFT = 1e-6
 """A correction of the coefficients above this size means that the inverse has lost its digits."""
 
@@ -122,7 +124,7 @@ class RecursiveRidge:
     def _forget_inverse(self) -> None:
         self._inverse: Symmetric | None = None
         self._inverse_error = 0.0
-        """Relative, from rough products."""
+        """Relative, from rough products; measured with each correction of the coefficients."""
         self._old, self._fresh = (_Corrections.none(len(self.moment)) for _ in range(2))
         self._slab = len(self._cuts) - 1
         """Slabs of ``_old`` that are worked in: all of them."""
@@ -130,6 +132,8 @@ class RecursiveRidge:
         """Residual of the coefficients, found but not yet corrected for."""
         self._error = self._closed_error = 0.0
         """Error of the coefficients that rough products have made, and that ``_owed`` knows of."""
+        self._path = self._closed_path = 0.0
+        """Length of the way that the coefficients went, and its part that ``_owed`` knows of."""
 
     # What changes.
 
@@ -169,32 +173,30 @@ class RecursiveRidge:
             self._merge_all()
         self._settle()
         before = (self._fresh.count, self.coef, self.moment)
-        if len(weights) > 1 or not self._add_roughly(vectors, values[0], weights[0]):
-            for vector, gain, value, weight in zip(
-                vectors, self._stored.exact(vectors), values, weights, strict=True
-            ):
-                gain -= self._corrected(vector)
-                scale = 1.0 / weight + float(vector @ gain)
-                if weight < 0 and weight * scale < ALMOST_ALONE:
-                    self._fresh.count, self.coef, self.moment = before
-                    scaled = weights[:, None] * vectors
-                    self.absorb(vectors.T @ scaled, scaled.T @ values)
-                    return
-                self._add(vector, gain, value, weight, scale)
+        alone = len(weights) == 1
+        gains = self._stored.rough(vectors) if alone else self._stored.exact(vectors)
+        for vector, gain, value, weight in zip(vectors, gains, values, weights, strict=True):
+            gain -= self._corrected(vector)
+            if alone and not self._rough_will_do(vector, gain, value, weight):
+                gain += self._stored.rest(vectors)[0]
+            scale = 1.0 / weight + float(vector @ gain)
+            if weight < 0 and weight * scale < ALMOST_ALONE:
+                self._fresh.count, self.coef, self.moment = before
+                scaled = weights[:, None] * vectors
+                self.absorb(vectors.T @ scaled, scaled.T @ values)
+                return
+            step = gain * ((value - float(vector @ self.coef)) / scale)
+            self.coef = self.coef + step
+            self._path += float(np.linalg.norm(step))
+            self._fresh.push(vector, gain, weight, scale)
         self.moment = self.moment + (weights * values) @ vectors
         for _ in range(len(weights)):
             self._merge_slab()
         if self._slab == len(self._cuts) - 1 and self._fresh.count == CAPACITY:
             self._close()
 
-    def _add(self, vector: Floats, gain: Floats, value: float, weight: float, scale: float) -> None:
-        self.coef = self.coef + gain * ((value - float(vector @ self.coef)) / scale)
-        self._fresh.push(vector, gain, weight, scale)
-
-    def _add_roughly(self, vectors: Floats, value: float, weight: float) -> bool:
-        """Add one observation by a rough product, if that does no harm; else say so."""
-        vector = vectors[0]
-        gain = self._stored.rough(vectors)[0] - self._corrected(vector)
+    def _rough_will_do(self, vector: Floats, gain: Floats, value: float, weight: float) -> bool:
+        """Whether the gain of a rough product does no harm; if so its error is counted."""
         scale = 1.0 / weight + float(vector @ gain)
         if weight < 0 and weight * scale < SHAKEN:
             return False
@@ -207,7 +209,6 @@ class RecursiveRidge:
         self._error = error
         if size > 0:  # of P the share v^T k / s has changed
             self._inverse_error += 2 * (wrong / size) * abs(float(vector @ gain) / scale)
-        self._add(vector, gain, value, weight, scale)
         return True
 
     def _settle(self) -> None:
@@ -216,9 +217,13 @@ class RecursiveRidge:
             return
         correction = self._stored.rough(self._owed[None])[0] - self._corrected(self._owed)
         self._owed = None
+        missed = float(np.linalg.norm(correction))
+        if self._closed_path > 0:
+            self._inverse_error = CAUTION * missed / self._closed_path
         self._error -= self._closed_error
+        self._path -= self._closed_path
         size = float(np.linalg.norm(self.coef))
-        self.drift = float(np.linalg.norm(correction)) / size if size > 0 else 0.0
+        self.drift = missed / size if size > 0 else 0.0
         self.coef = self.coef + correction
         if self.drift > DRIFT:
             self._merge_all()
@@ -264,6 +269,7 @@ class RecursiveRidge:
         self._fresh.count = 0
         self._slab = 0
         self._closed_coef, self._closed_error = self.coef, self._error
+        self._closed_path = self._path
         self._residual = self.moment.copy()
 
     def _merge_slab(self) -> None:
