@@ -166,3 +166,10 @@ def test_nan_in_the_kernel_is_reported():
     K[3, 5] = K[5, 3] = np.nan
     with pytest.raises(NonFiniteError, match="NaN or infinite"):
         factorise(K)
+
+
+def test_after_the_deadline_no_further_round_starts():
+    factor = factorise(HARD["full"], block_size=16, deadline=0.0)
+    assert 1 <= factor.rank <= 16
+    rest = HARD["full"] - factor.phi @ factor.phi.T
+    assert np.abs(rest[factor.pivots]).max() < 1e-10

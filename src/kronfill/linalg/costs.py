@@ -77,7 +77,8 @@ def grid_eigen(size: Size) -> Cost:
     """Two eigendecompositions and a few products for each effect."""
     n, l = size.shape
     products = (6 + 4 * size.effects) * PRODUCT * n * l * (n + l)
-    return Cost(EIGEN * (n**3 + l**3) + products, 8.0 * (3 * n * n + 3 * l * l + 6 * n * l))
+    seconds = EIGEN * (n**3 + l**3) + products + 2 * OBSERVATION * size.m
+    return Cost(seconds, 8.0 * (3 * n * n + 3 * l * l + 6 * n * l))
 
 
 def affordable_rank(n: int, seconds: float) -> int:
@@ -107,9 +108,11 @@ def pcg(size: Size, ranks: tuple[int, int]) -> Cost:
         sweep += PASS * outer * b * b
     else:
         sweep += 2 * PASS * size.m * b * (2 if size.effects > 1 else 1)
-    iterations = 7 + 12 * (a * b / size.m) ** 0.25  # grows with unknowns per observation
+    # Passes grow with unknowns per observation; where nothing is missing the basis is exact.
+    missing = max(0.0, 1 - size.m / (size.shape[0] * size.shape[1]))
+    passes = 3 + (4 + 12 * (a * b / size.m) ** 0.25) * missing**0.15
     memory = 8.0 * (3 * (size.shape[0] * ranks[0] + size.shape[1] * ranks[1]) + 20 * a * b)
-    seconds = START + rotate + iterations * sweep + OBSERVATION * size.m
+    seconds = START + rotate + passes * sweep + OBSERVATION * size.m
     return Cost(seconds, memory + 50.0 * size.m)
 
 

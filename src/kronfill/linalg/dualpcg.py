@@ -34,6 +34,9 @@ __all__ = ["DualPCG", "default_rank"]
 
 Floats = NDArray[np.float64]
 
+SETUP_SHARE = 0.25
+"""Share of a limited time in which columns are added to the preconditioner."""
+
 
 def default_rank(m: int) -> int:
     """Rank of the preconditioner for m observations."""
@@ -92,7 +95,8 @@ class DualPCG(Iterative):
         require_memory(24.0 * s.m * rank, f"A preconditioner of {s.m:,} x {rank}", advice)
         operator = DualOperator(problem.row_kernel, problem.col_kernel, s.mask)
         with one_blas_thread():
-            system = _DualSystem(operator, s, problem.mu, rank)
+            ready = begun + SETUP_SHARE * self.time_limit
+            system = _DualSystem(operator, s, problem.mu, rank, ready)
             found, solutions = Rounds(self, system, problem.mu, begun=begun).solve()
             return [
                 RidgeResult(*system.result(z, k), solution)
@@ -103,14 +107,16 @@ class DualPCG(Iterative):
 class _DualSystem:
     """P diag(s) Kbar diag(s) P with its preconditioner, for :class:`Rounds`."""
 
-    def __init__(self, operator: DualOperator, sampled: Sampled, mu: float, rank: int) -> None:
+    def __init__(
+        self, operator: DualOperator, sampled: Sampled, mu: float, rank: int, ready: float
+    ) -> None:
         self._operator = operator
         self._sampled = sampled
         self._mu = mu
         self._root = None if sampled.weights is None else np.sqrt(sampled.weights)
         self._values = sampled.values.T.reshape(-1, sampled.m)  # one row for each target
         self.norm_y = np.array([float(np.linalg.norm(self._scaled(y))) for y in self._values])
-        self._basis, self._gain = self._partial_factor(rank)
+        self._basis, self._gain = self._partial_factor(rank, ready)
 
     def _scaled(self, v: Floats) -> Floats:
         return v if self._root is None else self._root * v
@@ -140,8 +146,8 @@ class _DualSystem:
 
     dual_norm = expected_norm
 
-    def _partial_factor(self, rank: int) -> tuple[Floats, Floats]:
-        """U and 1 / (sigma^2 + mu) - 1 / mu of the partial factorisation."""
+    def _partial_factor(self, rank: int, ready: float) -> tuple[Floats, Floats]:
+        """U and 1 / (sigma^2 + mu) - 1 / mu of the partial factorisation, made until ``ready``."""
         op, root = self._operator, self._root
 
         def columns(chosen: NDArray[np.intp]) -> Floats:
@@ -153,7 +159,9 @@ class _DualSystem:
             return out if root is None else out * root[first][:, None] * root[second]
 
         diagonal = self._scaled(self._scaled(op.diagonal()))
-        phi = pivoted_cholesky(columns, diagonal, submatrix=corner, max_rank=rank).phi
+        phi = pivoted_cholesky(
+            columns, diagonal, submatrix=corner, max_rank=rank, deadline=ready
+        ).phi
         lam, turn = scipy.linalg.eigh(phi.T @ phi, driver="evd", check_finite=False)
         keep = lam > 1e-12 * lam[-1]
         basis = phi @ (turn[:, keep] / np.sqrt(lam[keep]))

@@ -25,7 +25,7 @@ from scipy.linalg.blas import dsyrk
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.lowrank import WIDE
 from kronfill.linalg.operator import SampledKronecker
-from kronfill.linalg.products import matmul, transposed_matmul
+from kronfill.linalg.products import gram, matmul
 from kronfill.linalg.ridge import CoreResult, Sampled
 from kronfill.linalg.solution import Solution, Status
 from kronfill.linalg.system import NormalMap, System, grouped_design, grouped_targets, inner
@@ -60,11 +60,13 @@ class Rotated:
         """
         shift = (counts @ phi) / counts.sum() if centred else np.zeros(phi.shape[1])
         moved = phi - shift if centred else phi
-        scaled = np.sqrt(counts)[:, None] * moved
         narrow = phi.shape[1] < WIDE
         with one_blas_thread() if narrow else nullcontext():
             # A narrow factor is cut into blocks of rows, a wide one left to the threads of BLAS.
-            product = transposed_matmul(scaled, scaled) if narrow else dsyrk(1.0, scaled.T)
+            if narrow:
+                product = gram(moved, counts)
+            else:
+                product = dsyrk(1.0, (np.sqrt(counts)[:, None] * moved).T)
             lam, turn = scipy.linalg.eigh(  # of the upper triangle
                 product, lower=False, driver="evd", overwrite_a=True, check_finite=False
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from scipy.linalg import blas, lapack, solve_triangular
 
 from kronfill.errors import KernelError, NonFiniteError, ParameterError, ShapeError
 from kronfill.linalg.memory import require_memory
+from kronfill.linalg.products import row_major
 from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["LowRankFactor", "check_limits", "pivoted_cholesky"]
@@ -129,6 +131,7 @@ def pivoted_cholesky(
     max_rank: int | None = None,
     block_size: int = 192,
     seed: int = 0,
+    deadline: float = float("inf"),
 ) -> LowRankFactor:
     """Factor a positive semidefinite matrix by a blocked, randomly pivoted Cholesky.
 
@@ -149,6 +152,8 @@ def pivoted_cholesky(
         Largest number of candidates looked at together.
     seed : int, default=0
         Seed of the random choice of pivots; the same seed gives the same factor.
+    deadline : float, default=inf
+        No round starts after this moment of ``time.monotonic``, but for the first one.
 
     Returns
     -------
@@ -197,6 +202,8 @@ def pivoted_cholesky(
         with one_blas_thread() if state.rank < WIDE else nullcontext():
             if kept.size:
                 state.append(kept, columns(kept), lower)
+        if time.monotonic() > deadline:
+            break
     return state.result()
 
 
@@ -322,8 +329,7 @@ class _Factorisation:
 
     def result(self) -> LowRankFactor:
         residual = float(self.left.sum()) / self.trace if self.trace > 0 else 0.0
-        phi = np.array(self.phi, order="C")
-        return LowRankFactor(phi, self.pivots[: self.rank].copy(), residual)
+        return LowRankFactor(row_major(self.phi), self.pivots[: self.rank].copy(), residual)
 
 
 def _checked_diagonal(diagonal: npt.ArrayLike) -> FloatArray:

@@ -28,6 +28,8 @@ Index = NDArray[np.intp]
 SEGMENTS = 32
 FEWEST_SEGMENTS = 8
 SEGMENT_BYTES = 1 << 21
+MOSTLY = 0.95
+"""Outer items without observations are left out, if more than the rest of them have none."""
 GRAM_RANK = 32
 GRAM_FLOATS = 1 << 26
 
@@ -77,10 +79,12 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
     def __init__(
         self, p: Floats, q: Floats, grouped: Grouped, dtype: npt.DTypeLike = np.float64
     ) -> None:
-        used = np.flatnonzero(np.diff(grouped.indptr))
+        seen = np.flatnonzero(np.diff(grouped.indptr))
+        # A copy would cost more than a few empty items do.
+        used = slice(0, len(p)) if len(seen) > MOSTLY * len(p) else seen
         self._p = np.ascontiguousarray(p[used], dtype)
         self._q = np.ascontiguousarray(q, dtype)
-        self._indptr = np.append(grouped.indptr[used], grouped.indptr[-1])
+        self._indptr = np.append(grouped.indptr[:-1][used], grouped.indptr[-1])
         self._inner = grouped.inner
         self._weights = grouped.weights.astype(dtype, copy=False)
         self.m = len(grouped.inner)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kronfill.linalg.threads import each
 
-__all__ = ["matmul", "transposed_matmul"]
+__all__ = ["gram", "matmul", "row_major", "transposed_matmul"]
 
 Floats = NDArray[np.float64]
 STEP = 256
@@ -27,6 +27,33 @@ def matmul(a: Floats, b: Floats) -> Floats:
 
     each(-(-len(a) // STEP), job)
     return out
+
+
+def row_major(a: Floats) -> Floats:
+    """A row-major copy of a tall column-major A: blocks of rows are turned inside the cache."""
+    out = np.empty(a.shape, a.dtype)
+
+    def job(s: int) -> None:
+        rows = slice(s * STEP, (s + 1) * STEP)
+        out[rows] = a[rows]
+
+    each(-(-len(a) // STEP), job)
+    return out
+
+
+def gram(a: Floats, weights: Floats) -> Floats:
+    """A^T diag(weights) A for a tall A, in blocks of rows that are scaled inside the cache."""
+    step = max(STEP, -(-len(a) // PARTS))
+    parts = np.zeros((-(-len(a) // step), a.shape[1], a.shape[1]), a.dtype)
+
+    def job(s: int) -> None:
+        for first in range(s * step, min((s + 1) * step, len(a)), STEP):
+            rows = slice(first, min(first + STEP, (s + 1) * step))
+            scaled = np.sqrt(weights[rows])[:, None] * a[rows]
+            parts[s] += scaled.T @ scaled
+
+    each(len(parts), job)
+    return np.asarray(parts.sum(axis=0))
 
 
 def transposed_matmul(a: Floats, b: Floats) -> Floats:
