@@ -90,7 +90,7 @@ class PCG(Iterative):
             plain = FactorSystem.of(row.factor.phi, col.factor.phi, sampled)
             solved = self.solve_all(plain, mu, begun=begun)
             return [one.over(row.factor, col.factor) for one in solved]
-        system = SpikedSystem.of(row, col, sampled, mu)
+        system = SpikedSystem.of(row, col, sampled, mu, centred=True)
         return [
             RidgeResult(one.dual, one.effects, one.solution, split=(row, col))
             for one in self.solve_all(system, mu, begun=begun)

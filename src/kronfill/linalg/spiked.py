@@ -12,6 +12,10 @@ so that f = (U_w (s_X o X) + Y s_Y) U_h^T + U_w (s_Z Z) with U_w^T Y = 0 and Z U
 a complement is needed: a projection keeps Y and Z there. The preconditioner of X is that of two
 factors with the eigenvalues lambda + e; those of Y and Z are diagonal, one number per item and
 mode, from the counts of the item and the rate at which the mode is sampled.
+
+Where the other axis has free effects, a constant vector may be subtracted from a factor: that
+changes f by what these effects take up, and no penalty. With the weighted mean subtracted, what the
+effects take up is hardly left in the factors, and the preconditioner fits again.
 """
 
 from __future__ import annotations
@@ -73,8 +77,11 @@ class _Axis:
     """Eigenvectors and eigenvalues of sqrt(lam + e) U^T diag(counts) U sqrt(lam + e)."""
 
     @classmethod
-    def of(cls, split: Split, counts: Floats) -> _Axis:
-        q, r = scipy.linalg.qr(split.factor.phi, mode="economic", check_finite=False)
+    def of(cls, split: Split, counts: Floats, *, centred: bool = False) -> _Axis:
+        phi = split.factor.phi
+        if centred:
+            phi = phi - (counts @ phi) / counts.sum()
+        q, r = scipy.linalg.qr(phi, mode="economic", check_finite=False)
         u, s, _ = scipy.linalg.svd(r, check_finite=False)
         basis = np.ascontiguousarray(q @ u[:, : len(s)])
         lam = s**2
@@ -206,8 +213,16 @@ class _SpikedMap(NormalMap):
 class SpikedSystem(System):
     """The system for two kernels of which at least one has an identity part."""
 
-    def __init__(self, axes: tuple[_Axis, _Axis], sampled: Sampled, weights: Floats | None) -> None:
+    def __init__(
+        self,
+        axes: tuple[_Axis, _Axis],
+        sampled: Sampled,
+        weights: Floats | None,
+        moved: tuple[Split, Split] | None = None,
+    ) -> None:
         s, mask = sampled, sampled.mask
+        self._moved = moved
+        """The kernels, if the axes are those of centred factors."""
         self.axes = axes
         self.tables = SparseTables(mask.by_rows, mask.by_cols)
         self._grouped = mask.by_rows
@@ -221,8 +236,10 @@ class SpikedSystem(System):
         self.norm_y = np.sqrt(inner(self._y, size))
 
     @classmethod
-    def of(cls, row: Split, col: Split, sampled: Sampled, mu: float) -> SpikedSystem:
-        """Make the system; with weights it depends on mu.
+    def of(
+        cls, row: Split, col: Split, sampled: Sampled, mu: float, *, centred: bool = False
+    ) -> SpikedSystem:
+        """Make the system, with centred factors where the effects allow it; weights bring in mu.
 
         The noise of an entry is mu / w + e_w e_h: with mu' = mu + e_w e_h its weight becomes
         mu' / (mu / w + e_w e_h), which is 1 where there are no weights.
@@ -236,7 +253,13 @@ class SpikedSystem(System):
             totals(sampled.rows, weights, n),
             totals(sampled.cols, weights, l),
         )
-        return cls((_Axis.of(row, counts[0]), _Axis.of(col, counts[1])), sampled, weights)
+        kind = None if sampled.effects is None or not centred else sampled.effects.kind
+        axes = (
+            _Axis.of(row, counts[0], centred=kind in ("cols", "both")),
+            _Axis.of(col, counts[1], centred=kind in ("rows", "both")),
+        )
+        moved = (row, col) if kind in ("rows", "cols", "both") else None
+        return cls(axes, sampled, weights, moved)
 
     def freed(self, v: Floats) -> Floats:
         """M v: weighted, less what the effects take up."""
@@ -287,6 +310,19 @@ class SpikedSystem(System):
         if self.design is not None:
             effects = self.design.fit(rest)
             rest -= effects.at(self.design.rows, self.design.cols)
-        rest /= mu
-        dual = self._grouped.restore(rest if self.weights is None else rest * self.weights)
-        return CoreResult(x, dual, effects, Solution(Status.CONVERGED, "PCG"))
+        dual = rest / mu if self.weights is None else rest * self.weights / mu
+        if self.design is not None and self._moved is not None:
+            effects = self.design.fit(self._y[target] - self._kernel_times(dual, *self._moved))
+        given = self._grouped.restore(dual)
+        return CoreResult(x, given, effects, Solution(Status.CONVERGED, "PCG"))
+
+    def _kernel_times(self, dual: Floats, row: Split, col: Split) -> Floats:
+        """What the kernels as they were given make of a dual vector, less e_w e_h d.
+
+        y less this is Z beta + mu' d / w', of which the effects take beta alone: Z^T d = 0.
+        """
+        pw, ph = row.factor.phi, col.factor.phi
+        by_row, by_col = self.tables.sums(ph, dual, 0), self.tables.sums(pw, dual, 1)
+        left = np.hstack([pw @ (pw.T @ by_row) + row.ridge * by_row, pw])
+        right = np.hstack([ph, col.ridge * by_col])
+        return self.tables.products(left, right)

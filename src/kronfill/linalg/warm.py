@@ -57,7 +57,7 @@ class WarmStart:
     def _system(self, row: Split, col: Split, sampled: Sampled, mu: float) -> System:
         if row.ridge == 0 and col.ridge == 0:
             return FactorSystem.of(row.factor.phi, col.factor.phi, sampled)
-        return SpikedSystem.of(row, col, sampled, mu)
+        return SpikedSystem.of(row, col, sampled, mu, centred=True)
 
     def _run_along(self, sampled: Sampled, change: tuple[Sampled, int] | None) -> None:
         if self._counts is None or change is None:
