@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-SHORT, LONG = 2.0, 10.0
+SHORT, LONG = 1.0, 6.0
 
 
 def best_of(job: Callable[[], Any], repeats: int = 3) -> tuple[dict, Any]:

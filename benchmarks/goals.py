@@ -52,6 +52,11 @@ def growth_n(results: dict) -> list[dict]:
     return series(results, "kronfill", m=1_000_000)
 
 
+def on_factors(row: dict) -> float:
+    """Seconds of making the factors, turning them, and of products with them."""
+    return row["factors_s"] + row.get("turning_s", 0.0) + row.get("products_s", 0.0)
+
+
 def check(results: dict) -> list[dict]:
     """Each goal with its bound, the value measured, and whether it is met; None: not measured."""
     table = []
@@ -133,9 +138,9 @@ def _growth(results: dict):
     slope = exponent([r["m"] for r in rows], [r["seconds"] for r in rows]) if wide else None
     yield "exponent of time against m, from 10^5 on", "<=", 1.0, "", slope
     rows = growth_n(results)
-    rest = [row["seconds"] - row["factors_s"] for row in rows]
+    rest = [row["seconds"] - on_factors(row) for row in rows]
     value = rest[-1] / rest[0] if len(rest) > 1 else None
-    text = "m = 1,000,000: time beyond the factors, N = 100,000 over N = 3000"
+    text = "m = 1,000,000: time beyond the work on the factors, N = 100,000 over N = 3000"
     yield text, "<=", 1.25, "", value
 
 

@@ -115,14 +115,14 @@ def child(which: str, file: str, dtype_name: str, target: str) -> None:
     print(json.dumps(result))
 
 
-def compare(timeout: float = 300) -> dict:
+def compare(dtypes: tuple[str, ...] = ("float64", "float32"), timeout: float = 300) -> dict:
     from benchmarks import peers
 
     told = {"problem": f"{SHAPE[0]:,} x {SHAPE[1]:,}, m = {M:,}, rank {RANK}"}
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "entries.npz")
         np.savez(file, **dict(zip(("rows", "cols", "values"), zipf_entries(), strict=True)))
-        for dtype in ("float64", "float32"):
+        for dtype in dtypes:
 
             def run(which, target, dtype=dtype):
                 peer = "" if which == "kronfill" else "cmfrec"

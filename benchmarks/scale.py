@@ -73,7 +73,9 @@ def measure(problem: Problem, solver: str = "auto", repeats: int = 3, warm: bool
         times, _ = clock.best_of(est.predict_matrix, repeats)
         result["predict_matrix_s"] = times["seconds"]
     if problem.kind == "rbf" and not problem.identity:
-        result |= factors(problem, repeats)
+        result |= factors(problem)
+        if told.solver == "PCG":
+            result |= work_on_factors(problem, pairs, told.iterations + 2)
     return result
 
 
@@ -87,14 +89,42 @@ def _rows_of(sides):
     return rows
 
 
-def factors(problem: Problem, repeats: int = 1) -> dict:
-    """Ranks, and the time of the factors alone."""
+def phis(problem: Problem) -> list[np.ndarray]:
+    """The factors of both kernels."""
+    return [kernel.factor(rtol=1e-13).phi for kernel in kernels.make(problem)]
 
-    def job():
-        return [kernel.factor(rtol=1e-13).phi.shape[1] for kernel in kernels.make(problem)]
 
-    times, ranks = clock.best_of(job, repeats)
-    return {"ranks": ranks, "factors_s": times["seconds"]}
+def factors(problem: Problem) -> dict:
+    """Ranks, and the time of making the factors."""
+    times, made = clock.best_of(lambda: phis(problem), 1)
+    return {"ranks": [phi.shape[1] for phi in made], "factors_s": times["seconds"]}
+
+
+def work_on_factors(problem: Problem, pairs, passes: int) -> dict:
+    """Time of turning the factors, and of so many products with them: what grows with N, not m.
+
+    A pass with one observation for each outer item costs hardly more than its two products.
+    """
+    from kronfill.linalg.factorsystem import Rotated
+    from kronfill.linalg.grouping import Grouped
+    from kronfill.linalg.operator import SampledKronecker
+    from kronfill.linalg.threads import one_blas_thread
+
+    n = problem.size
+    counts = [np.bincount(pairs[:, axis], minlength=n).astype(float) for axis in range(2)]
+    made = phis(problem)
+
+    def turn():
+        return [Rotated.of(phi, count).phi for phi, count in zip(made, counts, strict=True)]
+
+    turning, turned = clock.best_of(turn, 1)
+    inner, outer = sorted(turned, key=lambda phi: phi.shape[1])
+    items = np.arange(n)
+    operator = SampledKronecker(outer, inner, Grouped.by(items, np.zeros(n, np.intp), n))
+    x = np.random.default_rng(0).standard_normal(operator.core_shape)
+    with one_blas_thread():
+        product, _ = clock.best_of(lambda: operator.normal(x), 3)
+    return {"turning_s": turning["seconds"], "products_s": passes * product["seconds"]}
 
 
 def main() -> None:
