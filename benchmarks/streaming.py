@@ -3,7 +3,8 @@
     python -m benchmarks.streaming 1e6 1e7 1e8 3e8 --folder FOLDER
 
 writes the Parquet files (once), runs each way in a process of its own and prints a table. Time is
-from Parquet files to the fitted estimator. ``--ways streamed`` leaves the others out.
+from Parquet files to the fitted estimator. ``--ways streamed`` leaves the others out. Where the
+table has two numbers, they are for passes in double and in single precision.
 """
 
 from __future__ import annotations
@@ -70,12 +71,11 @@ def fit(problem: Problem, source, solver, values=None):
 class Ticks:
     """When each iteration ended, in seconds from the start."""
 
-    def __init__(self, after=lambda: None) -> None:
-        self.begun, self.times, self.after = time.perf_counter(), [], after
+    def __init__(self) -> None:
+        self.begun, self.times = time.perf_counter(), []
 
     def __call__(self, iteration: int, residual: float) -> None:
         self.times.append(time.perf_counter() - self.begun)
-        self.after()
 
     def told(self) -> dict:
         """Seconds before the first pass, and of a pass."""
@@ -111,18 +111,45 @@ def streamed(problem: Problem, folder: Path, work: Path) -> dict:
     from kronfill.solvers import Streamed
 
     shutil.rmtree(work, ignore_errors=True)
-    memory, told = "2.8GB", {}
+    memory = "2.8GB"
     ticks = Ticks()
-    est = fit(problem, folder, Streamed(callback=ticks, work_dir=work, memory=memory))
+    with clocked() as passes:
+        est = fit(problem, folder, Streamed(callback=ticks, work_dir=work, memory=memory))
     told = result_of(est, ticks) | {"peak_gb": clock.peak()}
+    told["passes"] = [len(times) for times in passes]
+    told["pass_s"] = typical(passes)
     files = sorted(work.rglob("*.inner"))
     told["bytes_per_pass"] = sum(path.stat().st_size for path in files)
     told["disk_gb_s"] = disk_speed(files)
-    evict(files)
-    again = Ticks(lambda: evict(files))  # every pass reads from the disk
-    fit(problem, folder, Streamed(callback=again, work_dir=work, memory=memory))
-    told["cold_pass_s"] = again.told()["pass_s"]
+    with clocked(lambda: evict(files)) as passes:
+        fit(problem, folder, Streamed(work_dir=work, memory=memory))
+    told["cold_pass_s"] = typical(passes)
     return told
+
+
+@contextlib.contextmanager
+def clocked(before=lambda: None):
+    """Seconds of the passes in double and in single precision; ``before`` each of them."""
+    from kronfill.linalg.streamed import StreamedSums
+
+    plain, passes = StreamedSums.normal, ([], [])
+
+    def normal(self, x, single=False):
+        before()
+        begun = time.perf_counter()
+        found = plain(self, x, single)
+        passes[single].append(time.perf_counter() - begun)
+        return found
+
+    StreamedSums.normal = normal
+    try:
+        yield passes
+    finally:
+        StreamedSums.normal = plain
+
+
+def typical(passes) -> list[float]:
+    return [median(times) for times in passes if times]
 
 
 def on_dask(workers: int):
@@ -190,18 +217,23 @@ def child(way: str, m: int, folder: Path) -> None:
     print(json.dumps({"way": way, "m": m} | told))
 
 
+def cell(numbers: float | list[float], digits: int) -> str:
+    """One number, or those for double and single precision."""
+    several = numbers if isinstance(numbers, list) else [numbers]
+    return " / ".join(f"{number:.{digits}f}" for number in several)
+
+
 def table(rows: list[dict]) -> str:
     head = ("m", "way", "seconds", "before", "iterations", "a pass, s", "from disk, s", "GB/s",
             "disk GB/s", "peak GB")  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for row in rows:
-        cold, rate, disk = row.get("cold_pass_s"), "", row.get("disk_gb_s")
-        if cold:
-            rate = f"{row['bytes_per_pass'] / cold / 1e9:.2f}"
+        cold, disk = row.get("cold_pass_s", []), row.get("disk_gb_s")
+        rates = [row["bytes_per_pass"] / seconds / 1e9 for seconds in cold]
         lines.append(
             f"| {row['m']:,} | {row['way']} | {row['seconds']:.1f} | {row['before_s']:.1f} | "
-            f"{row['iterations']} | {row['pass_s']:.3f} | {'' if not cold else f'{cold:.3f}'} | "
-            f"{rate} | {'' if not disk else f'{disk:.2f}'} | {row['peak_gb']:.2f} |"
+            f"{row['iterations']} | {cell(row['pass_s'], 3)} | {cell(cold, 3)} | "
+            f"{cell(rates, 2)} | {'' if not disk else f'{disk:.2f}'} | {row['peak_gb']:.2f} |"
         )
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from kronfill.errors import ParameterError
+from kronfill.errors import DataError, ParameterError
 from kronfill.linalg import effects
 from kronfill.linalg.effects import EffectsDesign
 
@@ -58,6 +58,40 @@ def test_cold_rows_are_at_the_mean_of_the_others():
     design = EffectsDesign(np.array([0, 0, 2]), np.array([0, 1, 1]), (3, 2), "rows")
     got = design.fit(np.array([1.0, 3.0, 6.0]))
     assert_allclose(got.mean + got.row, [2.0, 4.0, 6.0])
+
+
+@pytest.mark.parametrize("large", [1e6, 1e11])
+def test_a_heavy_entry_is_met(large):
+    """Its effects add up to its value; the others are those of a fit to what is left."""
+    rng = np.random.default_rng(0)
+    rows, cols = np.divmod(np.arange(42), 6)
+    values, weights = rng.standard_normal(42), rng.uniform(0.5, 2, 42)
+    weights[8] = large
+    design = EffectsDesign(rows, cols, (7, 6), "both", weights)
+    got, expected = design.fit(values), brute(design, values)
+    fitted = got.at(rows, cols)
+    assert fitted[8] == pytest.approx(values[8], abs=20 / large)
+    wanted = expected.mean + expected.row[rows] + expected.col[cols]
+    assert_allclose(fitted, wanted, atol=1e-14 * large)  # as many digits as the weight leaves
+
+
+@pytest.mark.parametrize("large", [1e18, 1e99, 1e300])
+def test_weights_too_far_apart_are_refused(large):
+    rows, cols = np.divmod(np.arange(42), 6)
+    weights = np.ones(42)
+    weights[8] = large
+    with pytest.raises(DataError, match=r"the weights go from 1 to 1e\+"):
+        EffectsDesign(rows, cols, (7, 6), "both", weights)
+
+
+@pytest.mark.parametrize("scale", [1e-99, 1e99])
+def test_the_size_of_all_weights_does_not_matter(scale):
+    rng = np.random.default_rng(1)
+    rows, cols = np.divmod(rng.choice(42, size=30, replace=False), 6)
+    values, weights = rng.standard_normal(30), rng.uniform(0.5, 2, 30)
+    plain = EffectsDesign(rows, cols, (7, 6), "both", weights).fit(values)
+    scaled = EffectsDesign(rows, cols, (7, 6), "both", scale * weights).fit(values)
+    assert_allclose(scaled.at(rows, cols), plain.at(rows, cols), atol=1e-12)
 
 
 def test_unknown_kind():

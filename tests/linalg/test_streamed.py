@@ -27,8 +27,9 @@ from kronfill.errors import (
     ParameterError,
     StorageError,
 )
-from kronfill.linalg.partitions import alone_in, cuts
-from kronfill.linalg.streamed import Streamed, parse_memory
+from kronfill.linalg.checkpoint import Products
+from kronfill.linalg.partitions import Partitions, alone_in, cuts
+from kronfill.linalg.streamed import Streamed, StreamedSums, parse_memory
 
 
 @dataclass(frozen=True)
@@ -385,6 +386,35 @@ def test_work_goes_on_with_the_memory_it_was_begun_with(tmp_path):
         est.fit(folder)
 
 
+def test_a_sort_goes_on_with_less_memory(tmp_path):
+    """Runs of one size and of another are merged into the partitions that memory allows."""
+    est, folder = prepared(tmp_path)
+    clean = est.fit(folder).predict_matrix()
+
+    @dataclass(frozen=True)
+    class Stopped(InBatches):
+        def notice(self, what, done, total):
+            if what == "row groups read" and done == 1:
+                raise KeyboardInterrupt
+
+    work = tmp_path / "stopped"
+    with pytest.raises(KeyboardInterrupt):
+        est.set_params(solver=Stopped(batch=50, work_dir=work)).fit(folder)
+    (journal,) = work.glob("by-*/journal.json")
+    assert json.loads(journal.read_text())["counts"][0] == 50
+    est.set_params(solver=InBatches(batch=20, work_dir=work, tol=1e-11)).fit(folder)
+    assert "partitions of up to 20" in est.solution_.reason
+    np.testing.assert_allclose(est.predict_matrix(), clean, rtol=0, atol=1e-9)
+
+
+def test_a_little_less_memory_changes_nothing(tmp_path):
+    est, folder = prepared(tmp_path)
+    clean = est.fit(folder).predict_matrix()
+    est.set_params(solver=InBatches(batch=45, work_dir=tmp_path / "w", tol=1e-11)).fit(folder)
+    assert "partitions of up to 50" in est.solution_.reason
+    assert np.array_equal(est.predict_matrix(), clean)
+
+
 def test_a_folder_has_one_user(tmp_path):
     est, folder = prepared(tmp_path)
     with (
@@ -414,7 +444,7 @@ def test_sizes_in_words():
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
-        ({"mu": "auto"}, "mu must be a positive finite number"),
+        ({"mu": "best"}, "mu must be a positive finite number"),
         ({"center": "rows"}, 'center must be None or "mean"'),
         ({"solver": kf.Cholesky()}, "is fitted by kf.Streamed"),
         ({"row_kernel": None}, "needs a kernel for the rows"),
@@ -450,3 +480,25 @@ def test_ranges_hold_what_they_may():
     indptr = np.array([0, 0, 0, 5, 6, 9, 9])
     assert cuts(indptr, 3) == [0, 2, 3, 4, 6]
     assert cuts(indptr, 100) == [0, 6]
+
+
+def test_what_is_kept_tells_the_precisions_apart(tmp_path):
+    est, folder = prepared(tmp_path)
+    est.fit(folder)
+    (made,) = (tmp_path / "w").glob("by-*")
+    parts = Partitions.open(made)
+    rng = np.random.default_rng(0)
+    sizes = parts.shape[parts.by], parts.shape[1 - parts.by]
+    factors = rng.standard_normal((sizes[0], 5)), rng.standard_normal((sizes[1], 3))
+    x = rng.standard_normal((5, 3))
+    found = []
+    for _ in range(2):
+        kept = Products(tmp_path / "kept", 0.0)
+        sums = StreamedSums(parts, kept)
+        sums.place(*factors)
+        found.append([sums.normal(x, single) for single in (False, True)])
+        assert kept.found == (0 if len(found) == 1 else 2)
+    (double, single), again = found
+    assert not np.array_equal(double, single)
+    np.testing.assert_allclose(single, double, rtol=0, atol=1e-5 * np.abs(double).max())
+    assert np.array_equal(again, [double, single])

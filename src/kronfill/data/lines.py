@@ -131,18 +131,26 @@ class Columns:
     weight: str | None = None
 
     @classmethod
-    def of(cls, names: list[str], value: Any = None, weight: Any = None) -> Columns:
-        """The first three columns, but for a value and a weight that are named."""
-        for name in (value, weight):
-            if name is not None and name not in names:
+    def of(
+        cls,
+        names: list[str],
+        value: Any = None,
+        weight: Any = None,
+        row: Any = None,
+        col: Any = None,
+    ) -> Columns:
+        """The first three columns, but for those that are named."""
+        named = [name for name in (value, weight, row, col) if name is not None]
+        for name in named:
+            if name not in names:
                 msg = f"The table has no column {name!r}; its columns are {names}."
                 raise ParameterError(msg)
-        rest = [name for name in names if name not in (value, weight)]
-        wanted = 3 if value is None else 2
-        if len(rest) < wanted:
+        rest = iter([name for name in names if name not in named])
+        row, col, value = (name or next(rest, None) for name in (row, col, value))
+        if value is None or col is None:
             msg = f"A table needs a row, a column and a value on each line; its columns: {names}."
             raise DataError(msg)
-        return cls(rest[0], rest[1], rest[2] if value is None else value, weight)
+        return cls(row, col, value, weight)
 
     @property
     def names(self) -> list[str]:
@@ -247,9 +255,9 @@ class ParquetTable(LongTable):
 
     Parameters
     ----------
-    source : str, path or pyarrow.dataset.Dataset
-        A file, a folder, a pattern such as ``"big/*.parquet"``, or a data set.
-    value, weight : str, optional
+    source : str, path, list of str or pyarrow.dataset.Dataset
+        A file, a folder, a pattern such as ``"big/*.parquet"``, a list of files, or a data set.
+    value, weight, row, col : str, optional
         Names of these columns.
 
     Examples
@@ -264,10 +272,17 @@ class ParquetTable(LongTable):
     (array([2, 0], dtype=int32), array([0.5, 1.5]), (0, 2))
     """
 
-    def __init__(self, source: Any, value: Any = None, weight: Any = None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        value: Any = None,
+        weight: Any = None,
+        row: Any = None,
+        col: Any = None,
+    ) -> None:
         self._files = _fragments(source)
         names = [str(name) for name in self._files[0].physical_schema.names]
-        self.columns = Columns.of(names, value, weight)
+        self.columns = Columns.of(names, value, weight, row, col)
         self._same_columns()
         at = [file.physical_schema.field(self.columns.value).type for file in self._files]
         self.single = all(str(kind) in EXACT_IN_SINGLE for kind in at)
@@ -298,6 +313,16 @@ class ParquetTable(LongTable):
     def pieces(self) -> int:
         """See :class:`LongTable`."""
         return len(self._groups)
+
+    @property
+    def lines(self) -> int:
+        """Number of lines, from what the files say about themselves at their end."""
+        counts = (_readable(lambda file=file: file.count_rows(), file.path) for file in self._files)
+        return int(sum(counts))
+
+    def kind(self, name: str) -> str:
+        """Return "integer", "number", or the name of another type that a column has."""
+        return _kind(self._files[0].physical_schema.field(name).type)
 
     def named(self, piece: int) -> str:
         """See :class:`LongTable`."""
@@ -394,8 +419,11 @@ def _fragments(source: Any) -> list[Any]:
     import pyarrow.dataset as ds
 
     if not isinstance(source, ds.Dataset):
-        path = os.fspath(source)
-        found = sorted(glob.glob(path)) if glob.has_magic(path) else [path]
+        path = ", ".join(source[:3]) if isinstance(source, list) else os.fspath(source)
+        if isinstance(source, list):
+            found = source
+        else:
+            found = sorted(glob.glob(path)) if glob.has_magic(path) else [path]
         if not found or not all(os.path.exists(one) for one in found):
             msg = f"{path}: there is no such file, folder or pattern."
             raise StorageError(msg)

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kronfill.data.lines import Axis, Columns, arrow_table, is_frame, is_long_table, long_table
-from kronfill.errors import ParameterError
-from kronfill.estimators.base import MatrixRegressor, check_mu
+from kronfill.data.lines import (
+    Axis,
+    Batch,
+    Columns,
+    LongTable,
+    arrow_table,
+    is_frame,
+    is_long_table,
+    long_table,
+)
+from kronfill.data.samples import sample_lines
+from kronfill.errors import EmptyDataError, ParameterError
+from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.model import Basis, Bilinear
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.auto import Auto, as_solver
+from kronfill.linalg.criteria import best_mu
 from kronfill.linalg.distributed import Distributed, has_client, one_at_a_time
-from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
+from kronfill.linalg.halfstep import GivenFactor
 from kronfill.linalg.iterative import Iterative
 from kronfill.linalg.pcg import PCG
-from kronfill.linalg.ridge import CoreResult
+from kronfill.linalg.ridge import CoreResult, Mask, RidgeProblem, Sampled
 from kronfill.linalg.streamed import Streamed, TableSolver
 
-__all__ = ["LongTables"]
+__all__ = ["LongTables", "choice_memory"]
 
 Floats = NDArray[np.float64]
+SAMPLE = 100_000
+"""Lines of a long table on which mu="auto" is chosen."""
 
 
 class LongTables(MatrixRegressor):
@@ -61,7 +75,8 @@ class LongTables(MatrixRegressor):
             on each line, in its first three columns; rows and columns are integer codes, or the
             labels of a kernel that was made from a table with an index. It is never held in memory
             as a whole: see :class:`~kronfill.solvers.Streamed` and
-            :class:`~kronfill.solvers.Distributed`.
+            :class:`~kronfill.solvers.Distributed`. ``mu="auto"`` chooses on a sample of 100,000
+            lines.
         y : array-like of shape (m,), optional
             Observed values; left out when ``X`` is an :class:`~kronfill.Observations`. KKMCEX also
             takes several targets, shape (m, t), and solves for them together. For a long table the
@@ -77,8 +92,8 @@ class LongTables(MatrixRegressor):
         self.__dict__.pop("_from_table", None)
         if not is_long_table(X):
             return super().fit(X, y, sample_weight)
-        check_mu(self.mu, auto=False)
         sizes = self._axis_sizes()
+        _check_center(self.center)
         solver = _table_solver(self.solver, X)
         axes = self._axes(sizes)
         table = long_table(X, y, sample_weight)
@@ -89,9 +104,16 @@ class LongTables(MatrixRegressor):
         self.n_features_in_ = 2
         bases = self._table_bases()
         phis = bases[0].known(None), bases[1].known(None)
-        self.mu_ = float(self.mu)
+        chosen = ""
+        if self.mu == "auto":
+            sample = _sample(table, axes, solver)
+            self.mu_ = _mu_of(sample, phis, self.center)
+            chosen = f"; mu chosen on {len(sample.values):,} lines"
+        else:
+            self.mu_ = float(self.mu)
         result = solver.solve_table(table, axes, phis, self.mu_, self.center)
-        self._keep(bases, result)
+        told = replace(result.solution, reason=result.solution.reason + chosen)
+        self._keep(bases, replace(result, solution=told))
         self._from_table = True
         self.solution_.warn()
         return self
@@ -142,6 +164,55 @@ class LongTables(MatrixRegressor):
                 "for what asks for single observations fit a part of them as an Observations."
             )
         raise AttributeError(msg)
+
+
+def _check_center(center: Any) -> None:
+    """Raise before a long table is read."""
+    if center not in (None, "mean"):
+        msg = (
+            f'center must be None or "mean" for a table that is not in memory, got {center!r}. '
+            "Take the effects of rows and columns off the values beforehand."
+        )
+        raise ParameterError(msg)
+
+
+def _sample(table: LongTable, axes: tuple[Axis, Axis], solver: TableSolver) -> Batch:
+    """The lines on which mu is chosen."""
+    what = "row groups looked at to choose mu"
+    sample = sample_lines(
+        table, axes, SAMPLE, notice=lambda done, total: solver.notice(what, done, total)
+    )
+    if not len(sample.values):
+        msg = "The table has no line with an observation."
+        raise EmptyDataError(msg)
+    return sample
+
+
+def _mu_of(sample: Batch, phis: tuple[Floats, Floats], center: Any) -> float:
+    """The mu that a fit of the sample in memory would choose: by leave-one-out or a hold-out.
+
+    mu is the variance of the noise over that of the signal, however many observations there are.
+    """
+    (row_items, rows), (col_items, cols) = (
+        np.unique(index, return_inverse=True) for index in (sample.rows, sample.cols)
+    )
+    shape = (len(row_items), len(col_items))
+    design = None
+    if center is not None:
+        design = EffectsDesign(rows, cols, shape, center, sample.weights)
+    sampled = Sampled(Mask(rows, cols, shape, sample.weights), sample.values, design)
+    factors = GivenFactor(phis[0][row_items]), GivenFactor(phis[1][col_items])
+    return best_mu(RidgeProblem(*factors, sampled, 1.0))
+
+
+def choice_memory(shape: tuple[int, int], ranks: tuple[int, int]) -> tuple[int, int]:
+    """Bytes that choosing mu takes at most beside the factors, and that are not given back, about.
+
+    As copies of the factors at the items of the sample: four, and two.
+    """
+    sizes = (min(n, SAMPLE) * rank for n, rank in zip(shape, ranks, strict=True))
+    copy = 8 * sum(sizes)
+    return 4 * copy, 2 * copy
 
 
 def _predicted(frame: Any, model: Bilinear, columns: Columns, axes: tuple[Axis, Axis]) -> Any:

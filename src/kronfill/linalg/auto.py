@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.data._counts import count_of
 from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.linalg import costs
 from kronfill.linalg.costs import Cost, Size
@@ -60,7 +61,7 @@ class Auto(Iterative):
         """See :class:`RidgeSolver`."""
         size = Size.of(problem.sampled)
         if size.m <= SMALL and not problem.sampled.is_complete:
-            reason = f"only {size.m} observations"
+            reason = f"only {count_of(size.m, 'observation')}"
             return [_because(one, reason) for one in Cholesky().solve_targets(problem)]
         table = {"Cholesky": costs.cholesky(size), "DualPCG": costs.dual_pcg(size, (None, None))}
         if problem.sampled.is_complete and size.m > 1:

@@ -22,7 +22,7 @@ __all__ = [
 
 PRODUCT = 1 / 6e10
 """Seconds of a multiplication in a matrix product."""
-PASS = 1 / 1.5e10
+PASS = 1 / 2.7e10
 """Seconds of a multiplication in a loop over observations."""
 EIGEN = 1.2e-10
 """Seconds of an eigendecomposition over the cube of its size."""

@@ -32,6 +32,7 @@ from kronfill.errors import (
 )
 from kronfill.linalg.checkpoint import Products, digest
 from kronfill.linalg.grouping import Grouped
+from kronfill.linalg.lanes import lined
 from kronfill.linalg.partitioned import (
     PartitionedSystem,
     Sums,
@@ -125,7 +126,7 @@ class Distributed(TableSolver):
         kept = Products(folder, self.checkpoint)
         with connected(self.client) as client:
             self.notice("sorting on the cluster, pieces", 0, table.pieces)
-            sums = ClusterSums(client, table, axes, by, kept)
+            sums = ClusterSums(client, table, axes, by, kept, self.passing)
             self.notice("sorting on the cluster, pieces", table.pieces, table.pieces)
             system = PartitionedSystem(phis, sums, center)
             reason = f"m = {sums.totals.m} in {len(sums)} blocks on the cluster"
@@ -197,6 +198,17 @@ class Block:
         return None if found is None else (found[0] + self.items.start, found[1])
 
 
+class Laid:
+    """The inner factor, laid out anew where it arrives."""
+
+    def __init__(self, factor: Floats) -> None:
+        self.columns = factor.shape[1]
+        self.table = lined(factor, np.float64)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Laid, (np.ascontiguousarray(self.table[:, : self.columns]),)
+
+
 class ClusterSums(Sums):
     """Sums over blocks on the workers.
 
@@ -205,9 +217,16 @@ class ClusterSums(Sums):
     """
 
     def __init__(
-        self, client: Any, table: LongTable, axes: tuple[Axis, Axis], by: int, kept: Products
+        self,
+        client: Any,
+        table: LongTable,
+        axes: tuple[Axis, Axis],
+        by: int,
+        kept: Products,
+        passing: Callable[[int, int, int], None] = lambda number, done, total: None,
     ) -> None:
         self._client, self._kept = client, kept
+        self._passing, self._passes = passing, 0
         self._table, self._axes, self._by = table, axes, by
         self._name = table.fingerprint().encode()
         self._sort()
@@ -289,7 +308,7 @@ class ClusterSums(Sums):
 
     def place(self, outer: Floats, inner: Floats) -> None:
         """See :class:`Sums`."""
-        self._factors = (outer, inner)
+        self._factors = (outer, Laid(inner))
         self._key = digest([self._name, outer, inner])
         self._send()
 
@@ -297,17 +316,20 @@ class ClusterSums(Sums):
         """Copy the factors to every worker."""
         self._sent = self._client.scatter(list(self._factors), broadcast=True, hash=False)
 
-    def normal(self, x: Floats) -> Floats:
-        """See :class:`Sums`."""
+    def normal(self, x: Floats, single: bool = False) -> Floats:
+        """See :class:`Sums`: always in double precision, passes do not wait for arithmetic."""
         return self._total(_normal, x, x.shape, [self._key, x])
 
     def moments(self) -> Floats:
         """See :class:`Sums`."""
-        shape = (2, *(factor.shape[1] for factor in self._factors))
+        shape = (2, self._factors[0].shape[1], self._factors[1].columns)
         return self._total(_moments, None, shape, [self._key, b"moments"])
 
     def _total(self, job: Any, x: Any, shape: tuple[int, ...], key: list[Any]) -> Floats:
+        self._passes += 1
+
         def term(_: int) -> Floats:
+            self._passing(self._passes, 0, len(self._blocks))
             given = self._client.submit(_same, x, pure=False)
             outer, inner = self._sent
             terms = self._client.map(
@@ -431,14 +453,15 @@ def _times(frame: Any, repeat: tuple[int, int]) -> int:
     return int(((outer == repeat[0]) & (inner == repeat[1])).sum())
 
 
-def _normal(block: Block, outer: Floats, inner: Floats, x: Floats) -> tuple[Floats]:
+def _normal(block: Block, outer: Floats, inner: Laid, x: Floats) -> tuple[Floats]:
     with _alone():
-        return (normal_of(outer[block.items], inner, block.grouped, x),)
+        return (normal_of(outer[block.items], inner.table, block.grouped, x),)
 
 
-def _moments(block: Block, outer: Floats, inner: Floats, x: None) -> tuple[Floats]:
+def _moments(block: Block, outer: Floats, inner: Laid, x: None) -> tuple[Floats]:
     with _alone():
-        return (moments_of(outer[block.items], inner, block.grouped, block.values),)
+        p, q = outer[block.items], inner.table
+        return (moments_of(p, q, block.grouped, block.values, inner.columns),)
 
 
 def _added(terms: list[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:

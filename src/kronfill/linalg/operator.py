@@ -18,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from kronfill.linalg import passes
 from kronfill.linalg.grouping import Grouped
+from kronfill.linalg.lanes import lined
 from kronfill.linalg.threads import one_blas_thread
 
 __all__ = ["SampledKronecker", "pair_products", "row_grams", "uses_grams"]
@@ -83,7 +84,7 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
         # A copy would cost more than a few empty items do.
         used = slice(0, len(p)) if len(seen) > MOSTLY * len(p) else seen
         self._p = np.ascontiguousarray(p[used], dtype)
-        self._q = np.ascontiguousarray(q, dtype)
+        self._q = lined(q, dtype)
         self._indptr = np.append(grouped.indptr[:-1][used], grouped.indptr[-1])
         self._inner = grouped.inner
         self._weights = grouped.weights.astype(dtype, copy=False)
@@ -102,7 +103,8 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
         """
         if not uses_grams(self.m, len(self._p), self.core_shape[1]):
             return None
-        return row_grams(self._q, self._indptr, self._inner, self._weights)
+        q = np.ascontiguousarray(self._q[:, : self.core_shape[1]])
+        return row_grams(q, self._indptr, self._inner, self._weights)
 
     def _segments(self) -> Index:
         """Cut the outer items into segments of about equal work."""
@@ -133,14 +135,23 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
         return out.reshape(x.shape)
 
     def _normal(self, x: Floats) -> Floats:
-        parts = self._zeros(x.shape)
         if self._grams is not None:
+            parts = self._zeros(x.shape)
             passes.gram_normal(self._p, x, self._grams, self._bounds, parts)
-        else:
-            passes.normal(
-                self._p, self._q, x, self._indptr, self._inner, self._weights, self._bounds, parts
-            )
-        return np.asarray(parts.sum(axis=0))
+            return np.asarray(parts.sum(axis=0))
+        x = self._widened(x)
+        parts = self._zeros(x.shape)
+        passes.normal(
+            self._p, self._q, x, self._indptr, self._inner, self._weights, self._bounds, parts
+        )
+        return np.asarray(parts.sum(axis=0)[..., : self.core_shape[1]])
+
+    def _widened(self, x: Floats) -> Floats:
+        """Zeros behind the columns of X, as there are behind those of Q."""
+        missing = self._q.shape[1] - x.shape[-1]
+        if not missing:
+            return x
+        return np.concatenate([x, np.zeros((*x.shape[:-1], missing), x.dtype)], axis=-1)
 
     def _zeros(self, shape: tuple[int, ...]) -> Floats:
         """One array of zeros for each segment, in memory that is used again."""
@@ -152,16 +163,16 @@ class SampledKronecker(LinearOperator):  # type: ignore[misc]
     def sample(self, x: Floats) -> Floats:
         """P[r_k] X Q[c_k]^T for each observation, in grouped order."""
         out = np.empty(self.m, self.dtype)
-        x = np.ascontiguousarray(x, self.dtype)
+        x = self._widened(np.ascontiguousarray(x, self.dtype))
         passes.sample(self._p, self._q, x, self._indptr, self._inner, self._bounds, out)
         return out
 
     def scatter(self, d: Floats) -> Floats:
         """Adjoint of :meth:`sample`: P^T D Q with D the sparse matrix of ``d``."""
-        parts = self._zeros(self.core_shape)
+        parts = self._zeros((self.core_shape[0], self._q.shape[1]))
         d = d.astype(self.dtype, copy=False)
         passes.scatter(self._p, self._q, d, self._indptr, self._inner, self._bounds, parts)
-        return np.asarray(parts.sum(axis=0))
+        return np.ascontiguousarray(parts.sum(axis=0)[:, : self.core_shape[1]])
 
 
 def pair_products(left: Floats, right: Floats, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:

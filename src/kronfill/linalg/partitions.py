@@ -32,7 +32,7 @@ from kronfill.errors import DuplicateEntryError, EmptyDataError, MemoryLimitErro
 from kronfill.linalg.grouping import Grouped
 
 __all__ = [
-    "BYTES", "Partition", "Partitions", "alone_in", "cuts", "first_repeat", "prepare",
+    "BYTES", "ROOM", "Partition", "Partitions", "alone_in", "cuts", "first_repeat", "prepare",
     "write_whole",
 ]  # fmt: skip
 
@@ -41,6 +41,10 @@ READ = 1 << 16
 """Lines that are read at a time."""
 BYTES = (52, 76)
 """Memory per observation of a batch while it is sorted, without and with weights."""
+ROOM = 0.8
+"""Share of the memory for a batch that is used: a process that resumes may hold a little more."""
+PASS = 0.6
+"""Share of the memory for sorting a batch that a pass over it takes."""
 CHECKED = 1 << 22
 """Bytes of a file that are checked at a time."""
 Notice = Callable[[str, int, int], None]
@@ -152,10 +156,15 @@ class Partition:
         return Grouped(np.empty(0, np.int32), self.indptr, inner, weights)
 
     @property
+    def stored(self) -> NDArray[Any]:
+        """Their values as they are on disk, mapped."""
+        dtype = np.float32 if self.single else np.float64
+        return _mapped(self.path("values"), dtype, 0, self.m)
+
+    @property
     def values(self) -> Floats:
         """Their values."""
-        dtype = np.float32 if self.single else np.float64
-        return _mapped(self.path("values"), dtype, 0, self.m).astype(np.float64, copy=False)
+        return self.stored.astype(np.float64, copy=False)
 
     def ahead(self) -> None:
         """Ask the system to read what the next pass needs, without waiting for it."""
@@ -267,7 +276,8 @@ def prepare(
     folder : Path
         Where the partitions go.
     batch : int
-        Observations in memory at a time; work that was begun with fewer goes on with these.
+        Observations in memory at a time. Work that was begun with fewer, or with a little more,
+        goes on with these.
     notice : callable, optional
         Called with (what is done, how many are done, how many there are).
 
@@ -276,11 +286,18 @@ def prepare(
     Partitions
     """
     folder.mkdir(exist_ok=True)
-    runs = _Runs.begin(table, axes, by, folder, batch)
+    runs = _Runs.begin(table, axes, by, folder)
     ready = Partitions.open(folder)
     if ready is not None:
+        if PASS * ready.batch > batch / ROOM:
+            msg = (
+                f"{folder} was begun with batches of {ready.batch} observations, memory allows "
+                f"{batch}. Allow more memory, or use another work_dir."
+            )
+            raise MemoryLimitError(msg)
         ready.check()
         return ready
+    runs.keep_to(batch)
     runs.write(notice)
     made = _merge(runs, notice)
     made.save()
@@ -298,9 +315,7 @@ class _Runs:
         self.journal: dict[str, Any] = {}
 
     @classmethod
-    def begin(
-        cls, table: LongTable, axes: tuple[Axis, Axis], by: int, folder: Path, batch: int
-    ) -> _Runs:
+    def begin(cls, table: LongTable, axes: tuple[Axis, Axis], by: int, folder: Path) -> _Runs:
         """Start, or go on from what the journal says."""
         runs = cls(table, axes, by, folder)
         told = [table.fingerprint(), by, *((axis.size, axis.labels) for axis in axes)]
@@ -312,14 +327,13 @@ class _Runs:
                 "have changed since. Use another work_dir, or delete this one."
             )
             raise StorageError(msg)
-        if found is not None and found["batch"] > batch:
-            msg = (
-                f"{folder} was begun with batches of {found['batch']} observations, memory allows "
-                f"{batch}. Allow more memory, or use another work_dir."
-            )
-            raise MemoryLimitError(msg)
-        runs.journal = found or {"table": checksum, "batch": batch, "counts": [], "next": [0, 0]}
+        runs.journal = found or {"table": checksum, "counts": [], "next": [0, 0]}
         return runs
+
+    def keep_to(self, batch: int) -> None:
+        """Go on with the batches that it was begun with, or smaller ones if memory asks for it."""
+        before = self.journal.get("batch", batch)
+        self.journal["batch"] = before if before * ROOM <= batch else batch
 
     @property
     def batch(self) -> int:

@@ -1,8 +1,9 @@
 """Compiled loops over the observations.
 
 The loops over a segment are compiled, those over segments run them on several threads. ``p`` is
-the factor of the outer axis, restricted to items with observations, ``q`` that of the inner axis;
-``indptr`` and ``inner`` are those of :class:`~kronfill.linalg.grouping.Grouped`.
+the factor of the outer axis, restricted to items with observations, ``q`` that of the inner axis,
+with rows laid out by :func:`~kronfill.linalg.lanes.lined`; ``indptr`` and ``inner`` are those of
+:class:`~kronfill.linalg.grouping.Grouped`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from kronfill.linalg.lanes import LINE, add_1, add_4, add_8, dots_1, dots_4, dots_8, prefetch
 from kronfill.linalg.threads import each, over
 
 __all__ = [
@@ -21,9 +23,13 @@ __all__ = [
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and infinity honest
 CHUNK_FLOATS = 1 << 16
-BLOCK_FLOATS = 1 << 17
+BLOCK_FLOATS = 3 << 15
 AT_LEAST = 8
 GATHER = 256
+STRIDE = 16
+"""Observations whose inner items fill a cache line."""
+LINES = 4
+"""Cache lines of inner items that are asked for before they are needed."""
 
 
 @numba.njit(cache=True, fastmath=FAST)
@@ -62,49 +68,65 @@ def block_size(q, indptr, first, last):  # type: ignore[no-untyped-def]
 def reach(inner, begin, stop, limit):  # type: ignore[no-untyped-def]
     """End of the observations from ``begin`` on whose inner item is below ``limit``."""
     end = begin
+    while end + STRIDE <= stop and inner[end + STRIDE - 1] < limit:
+        end += STRIDE
     while end < stop and inner[end] < limit:
         end += 1
     return end
 
 
-@numba.njit(cache=True, fastmath=FAST)
-def _normal_row(t, g, q, inner, weights, start, end):  # type: ignore[no-untyped-def]
-    """g += sum over the observations start, ..., end - 1 of w (t . q_k) q_k, four at a time."""
-    weighted = len(weights) > 0
-    b = q.shape[1]
+@numba.njit(cache=True)
+def _announce(inner, cursor, i, n):  # type: ignore[no-untyped-def]
+    """Ask for the inner items of the outer item after the next one.
+
+    The items of a chunk lie far apart, and each is left again after a few lines: the processor does
+    not see the pattern.
+    """
+    begin = cursor[min(i + 2, n - 1)]
+    for line in range(LINES):
+        prefetch(inner, begin + STRIDE * line)
+
+
+@numba.njit(cache=True)
+def _share(q, indptr, start, n, block):  # type: ignore[no-untyped-def]
+    """Rows of the next block that each outer item asks for; none where few of them are used."""
+    return -(-block // n) if indptr[start + n] - indptr[start] >= len(q) else 0
+
+
+@numba.njit(cache=True)
+def _bring(q, first, count):  # type: ignore[no-untyped-def]
+    """Ask for some rows of the next block, so that it is there when its turn comes."""
+    for r in range(first, min(first + count, len(q))):
+        for j in range(0, q.shape[1], LINE // q.itemsize):
+            prefetch(q[r], j)
+
+
+@numba.njit(cache=True)
+def _normal_row(t, g, q, inner, start, end):  # type: ignore[no-untyped-def]
+    """g += sum over the observations start, ..., end - 1 of (t . q_k) q_k, eight at a time."""
     k = start
-    while k + 4 <= end:
-        q0 = q[inner[k]]
-        q1 = q[inner[k + 1]]
-        q2 = q[inner[k + 2]]
-        q3 = q[inner[k + 3]]
-        v0 = q.dtype.type(0)
-        v1 = q.dtype.type(0)
-        v2 = q.dtype.type(0)
-        v3 = q.dtype.type(0)
-        for j in range(b):
-            tj = t[j]
-            v0 += tj * q0[j]
-            v1 += tj * q1[j]
-            v2 += tj * q2[j]
-            v3 += tj * q3[j]
-        if weighted:
-            v0 *= weights[k]
-            v1 *= weights[k + 1]
-            v2 *= weights[k + 2]
-            v3 *= weights[k + 3]
-        for j in range(b):
-            g[j] += v0 * q0[j] + v1 * q1[j] + v2 * q2[j] + v3 * q3[j]
+    while k + 8 <= end:
+        add_8(g, q, inner, k, dots_8(t, q, inner, k))
+        k += 8
+    if k + 4 <= end:
+        add_4(g, q, inner, k, dots_4(t, q, inner, k))
         k += 4
     while k < end:
-        q0 = q[inner[k]]
-        v0 = q.dtype.type(0)
-        for j in range(b):
-            v0 += t[j] * q0[j]
-        if weighted:
-            v0 *= weights[k]
-        for j in range(b):
-            g[j] += v0 * q0[j]
+        add_1(g, q, inner, k, dots_1(t, q, inner, k))
+        k += 1
+
+
+@numba.njit(cache=True)
+def _weighted_row(t, g, q, inner, w, start, end):  # type: ignore[no-untyped-def]
+    """The same with weights w_k."""
+    k = start
+    while k + 4 <= end:
+        a, b, c, d = dots_4(t, q, inner, k)
+        add_4(g, q, inner, k, (a * w[k], b * w[k + 1], c * w[k + 2], d * w[k + 3]))
+        k += 4
+    while k < end:
+        (a,) = dots_1(t, q, inner, k)
+        add_1(g, q, inner, k, (a * w[k],))
         k += 1
 
 
@@ -126,12 +148,18 @@ def _normal_segment(p, q, x, indptr, inner, weights, first, last, total):  # typ
                 _zero(g[s, i])
         for i in range(n):
             cursor[i] = indptr[start + i]
+        share = _share(q, indptr, start, n, block)
         # One block of q at a time: it stays in the cache while all items of the chunk use it.
         for low in range(0, len(q), block):
             for i in range(n):
+                _announce(inner, cursor, i, n)
+                _bring(q, low + block + i * share, share)
                 end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
                 for s in range(targets):
-                    _normal_row(t[s, i], g[s, i], q, inner, weights, cursor[i], end)
+                    if len(weights) > 0:
+                        _weighted_row(t[s, i], g[s, i], q, inner, weights, cursor[i], end)
+                    else:
+                        _normal_row(t[s, i], g[s, i], q, inner, cursor[i], end)
                 cursor[i] = end
         for s in range(targets):
             _add_outer(p[start : start + n], g[s, :n], work, total[s])
@@ -228,6 +256,20 @@ def product_row(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
         k += 1
 
 
+@numba.njit(cache=True)
+def _product_lines(t, q, inner, start, end, out):  # type: ignore[no-untyped-def]
+    """:func:`product_row` for rows of whole cache lines, eight at a time."""
+    k = start
+    while k + 8 <= end:
+        v = dots_8(t, q, inner, k)
+        for c in range(8):
+            out[k + c] = v[c]
+        k += 8
+    while k < end:
+        (out[k],) = dots_1(t, q, inner, k)
+        k += 1
+
+
 @numba.njit(nogil=True, cache=True)
 def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[no-untyped-def]
     b = q.shape[1]
@@ -240,10 +282,13 @@ def _sample_segment(p, q, x, indptr, inner, first, last, out):  # type: ignore[n
         np.dot(p[start : start + n], x, t[:n])
         for i in range(n):
             cursor[i] = indptr[start + i]
+        share = _share(q, indptr, start, n, block)
         for low in range(0, len(q), block):
             for i in range(n):
+                _announce(inner, cursor, i, n)
+                _bring(q, low + block + i * share, share)
                 end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
-                product_row(t[i], q, inner, cursor[i], end, out)
+                _product_lines(t[i], q, inner, cursor[i], end, out)
                 cursor[i] = end
 
 
@@ -266,6 +311,19 @@ def scatter_row(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
         k += 1
 
 
+@numba.njit(cache=True)
+def _scatter_lines(g, q, d, inner, start, end):  # type: ignore[no-untyped-def]
+    """:func:`scatter_row` for rows of whole cache lines, eight at a time."""
+    k = start
+    while k + 8 <= end:
+        v = d[k], d[k + 1], d[k + 2], d[k + 3], d[k + 4], d[k + 5], d[k + 6], d[k + 7]
+        add_8(g, q, inner, k, v)
+        k += 8
+    while k < end:
+        add_1(g, q, inner, k, (d[k],))
+        k += 1
+
+
 @numba.njit(nogil=True, cache=True)
 def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignore[no-untyped-def]
     b = q.shape[1]
@@ -280,10 +338,13 @@ def _scatter_segment(p, q, d, indptr, inner, first, last, total):  # type: ignor
             _zero(g[i])
         for i in range(n):
             cursor[i] = indptr[start + i]
+        share = _share(q, indptr, start, n, block)
         for low in range(0, len(q), block):
             for i in range(n):
+                _announce(inner, cursor, i, n)
+                _bring(q, low + block + i * share, share)
                 end = reach(inner, cursor[i], indptr[start + i + 1], low + block)
-                scatter_row(g[i], q, d, inner, cursor[i], end)
+                _scatter_lines(g[i], q, d, inner, cursor[i], end)
                 cursor[i] = end
         _add_outer(p[start : start + n], g[:n], work, total)
 

@@ -6,12 +6,13 @@ import sys
 import tempfile
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -22,6 +23,7 @@ from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.linalg.checkpoint import Products, digest
 from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.iterative import Iterative
+from kronfill.linalg.lanes import lined, width
 from kronfill.linalg.memory import available_memory
 from kronfill.linalg.operator import SEGMENTS
 from kronfill.linalg.partitioned import (
@@ -32,13 +34,23 @@ from kronfill.linalg.partitioned import (
     normal_of,
     outer_axis,
 )  # fmt: skip
-from kronfill.linalg.partitions import BYTES, Partitions, alone_in, first_repeat, prepare
+from kronfill.linalg.partitions import (
+    BYTES,
+    ROOM,
+    Partition,
+    Partitions,
+    alone_in,
+    first_repeat,
+    prepare,
+)
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult
+from kronfill.linalg.watching import Watcher
 
 __all__ = ["Streamed", "TableSolver", "needed_memory", "parse_memory"]
 
 Floats = NDArray[np.float64]
+PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 BATCH = 1 << 24
 """Observations of a partition where memory does not ask for fewer."""
 LEAST_BATCH = 1 << 12
@@ -79,18 +91,30 @@ def needed_memory(
 ) -> int:
     """Bytes that a streamed fit takes beside the two factors it is given.
 
-    Both factors are rotated, which takes a scaled copy of one at a time, and a pass takes a copy
-    of its rows; a batch is sorted; each segment of a pass has a sum of its own, and each thread
-    its working space.
+    Both factors are rotated, which takes a scaled copy of one at a time; that of the inner axis is
+    then laid out in double and in single precision, and a pass takes a copy of its rows of the
+    other; a batch is sorted; each segment of a pass has a sum of its own, and each thread its
+    working space.
     """
     sizes = [8 * n * rank for n, rank in zip(shape, ranks, strict=True)]
+    inner = 1 - outer_axis(ranks)
+    laid = sum(kind.itemsize * shape[inner] * width(ranks[inner], kind) for kind in PRECISIONS)
     sums = 8 * ranks[0] * ranks[1] * (SEGMENTS + 16)
     threads = THREAD * numba.get_num_threads()
-    return sum(sizes) + max(sizes) + sums + threads + 40 * sum(shape) + BYTES[weighted] * batch
+    once = sum(sizes) + max(*sizes, laid) + 40 * sum(shape)
+    return once + sums + threads + BYTES[weighted] * batch
 
 
 class TableSolver(Iterative):
     """A solver of problems whose observations are in a long table."""
+
+    _watcher: Watcher | None = None
+
+    def watched(self, watcher: Watcher) -> Self:
+        """Return the same solver, with someone who is told how far it is."""
+        made = copy(self)
+        object.__setattr__(made, "_watcher", watcher)
+        return made
 
     @abstractmethod
     def solve_table(
@@ -121,8 +145,21 @@ class TableSolver(Iterative):
         told = replace(result.solution, solver=type(self).__name__, reason=reason)
         return replace(result, solution=told)
 
+    def report(self, iteration: int, residual: float) -> None:
+        """See :class:`Iterative`."""
+        super().report(iteration, residual)
+        if self._watcher is not None:
+            self._watcher.iterated(iteration, residual)
+
+    def passing(self, number: int, done: int, total: int) -> None:
+        """Tell whoever asked how far a pass is."""
+        if self._watcher is not None:
+            self._watcher.passing(number, done, total)
+
     def notice(self, what: str, done: int, total: int) -> None:
         """Tell whoever asked how far the preparation is."""
+        if self._watcher is not None:
+            self._watcher.preparing(what, done, total)
         if self.progress:
             end = "\n" if done == total else ""
             sys.stderr.write(f"\r{type(self).__name__}: {what}: {done} of {total}{end}")
@@ -192,7 +229,8 @@ class Streamed(TableSolver):
             folder = work / ("by-columns" if by else "by-rows")
             parts = prepare(table, axes, by, folder, batch, self.notice)
             kept = Products(None if self.work_dir is None else work / "products", self.checkpoint)
-            system = PartitionedSystem(phis, StreamedSums(parts, kept), center)
+            sums = StreamedSums(parts, kept, self.passing)
+            system = PartitionedSystem(phis, sums, center, mu * self.tol)
             reason = f"m = {parts.m} in {len(parts)} partitions of up to {parts.batch}"
             result = self._iterate(system, mu, begun, reason)
             kept.clear()
@@ -207,6 +245,18 @@ class Streamed(TableSolver):
         with alone_in(Path(self.work_dir)) as folder:
             yield folder
 
+    def predicted(
+        self, m: int, shape: tuple[int, int], ranks: tuple[int, int], weighted: bool
+    ) -> tuple[int, int]:
+        """Memory of this process at most, in bytes, and partitions on disk, about.
+
+        Raises :class:`MemoryLimitError` if the memory allowed is not enough.
+        """
+        batch = self._batch(shape, ranks, weighted)
+        factors = 8 * sum(n * rank for n, rank in zip(shape, ranks, strict=True))
+        most = needed_memory(shape, ranks, min(m, batch), weighted)
+        return resident_memory() + factors + most, max(1, -(-m // batch))
+
     def _batch(self, shape: tuple[int, int], ranks: tuple[int, int], weighted: bool) -> int:
         """Observations of a partition, so that memory is kept."""
         _load()
@@ -216,9 +266,9 @@ class Streamed(TableSolver):
         else:
             limit = held + (free or 1 << 40) // 2
         fixed = held + needed_memory(shape, ranks, 0, weighted)
-        batch = (limit - fixed) // BYTES[weighted]
+        batch = int(ROOM * (limit - fixed)) // BYTES[weighted]
         if batch < LEAST_BATCH:
-            least = fixed + BYTES[weighted] * LEAST_BATCH
+            least = fixed + int(BYTES[weighted] * LEAST_BATCH / ROOM)
             msg = (
                 f"Streaming with ranks {ranks[0]} x {ranks[1]} on {shape[0]} x {shape[1]} needs "
                 f"{least / 1e9:.2f} GB, of which this process holds {held / 1e9:.2f} GB already; "
@@ -234,40 +284,57 @@ def _load() -> None:
     x = np.ones((1, 1))
     grouped = Grouped.by(one, one, 1)
     first_repeat(grouped)
-    normal_of(x, x, grouped, x)
-    moments_of(x, x, grouped, grouped.gather(np.ones(1)))
+    for kind in PRECISIONS:
+        normal_of(x, lined(x, kind), grouped, x)
+    moments_of(x, lined(x, np.float64), grouped, grouped.gather(np.ones(1)), 1)
 
 
 class StreamedSums(Sums):
     """Sums over partitions on disk, one after the other."""
 
-    def __init__(self, parts: Partitions, kept: Products) -> None:
+    def __init__(
+        self,
+        parts: Partitions,
+        kept: Products,
+        passing: Callable[[int, int, int], None] = lambda number, done, total: None,
+    ) -> None:
         self._parts, self._kept = parts, kept
+        self._passing, self._passes = passing, 0
         self.totals = Totals(parts.m, parts.shape, parts.counts, parts.square, parts.total)
 
     def place(self, outer: Floats, inner: Floats) -> None:
         """See :class:`Sums`."""
-        self._outer, self._inner = outer, inner
+        self._outer = outer
+        self._inner = [lined(inner, kind) for kind in PRECISIONS]
         self._shape = (outer.shape[1], inner.shape[1])
         told = repr((self._parts.checksums, self._parts.bounds)).encode()
         self._key = digest([told, outer, inner])
 
-    def normal(self, x: Floats) -> Floats:
+    def _part(self, number: int) -> Partition:
+        """A partition; the next one, after the last the first of the next pass, is read ahead."""
+        count = len(self._parts)
+        self._passing(self._passes, number, count)
+        self._parts[(number + 1) % count].ahead()
+        return self._parts[number]
+
+    def normal(self, x: Floats, single: bool = False) -> Floats:
         """See :class:`Sums`."""
+        self._passes += 1
 
         def term(number: int) -> Floats:
-            part = self._parts[number]
-            if number + 1 < len(self._parts):
-                self._parts[number + 1].ahead()
-            return normal_of(self._outer[part.items], self._inner, part.grouped, x)
+            part = self._part(number)
+            return normal_of(self._outer[part.items], self._inner[single], part.grouped, x)
 
-        return self._kept.total([self._key, x], x.shape, len(self._parts), term)
+        what: list[bytes | Floats] = [self._key, PRECISIONS[single].str.encode(), x]
+        return self._kept.total(what, x.shape, len(self._parts), term)
 
     def moments(self) -> Floats:
         """See :class:`Sums`."""
+        self._passes += 1
 
         def term(number: int) -> Floats:
-            part = self._parts[number]
-            return moments_of(self._outer[part.items], self._inner, part.grouped, part.values)
+            part = self._part(number)
+            outer = self._outer[part.items]
+            return moments_of(outer, self._inner[0], part.grouped, part.values, self._shape[1])
 
         return self._kept.total([self._key, b"moments"], (2, *self._shape), len(self._parts), term)
