@@ -150,8 +150,8 @@ def test_unmatched_labels(folder):
     assert "--unmatched keep" in failed.stderr
     kept = run("complete", "ratings.csv", *SIDES, "--unmatched", "keep", "-o", "kept.csv")
     assert "7 of 8 rows of the table are in the side information" in kept.stderr
-    assert "1 only in the table, such as '002': kept" in kept.stderr
-    assert "1 only in the side information, such as '009': to be extrapolated" in kept.stderr
+    assert "1 only in the table, '002': kept" in kept.stderr
+    assert "1 only in the side information, '009': to be extrapolated" in kept.stderr
     assert set(read("kept.csv", "id").index) == set(USERS.index)
     run("complete", "ratings.csv", *SIDES, "--unmatched", "drop", "-o", "dropped.csv")
     assert "002" not in read("dropped.csv", "id").index
@@ -303,7 +303,7 @@ def test_info(folder):
         (["ratings.csv", "-o", "users.csv", *SIDES], "also an input"),
         (["ratings.csv", "-o", "f.doc"], "format of f.doc"),
         (["ratings.csv", "-o", "no/f.csv"], "no folder"),
-        (["ratings.csv", "-o", "."], "told by the end"),
+        (["ratings.csv", "-o", "."], "is a folder"),
         (["ratings.csv", "-o", "f.csv", "--save", "f.csv"], "the same file"),
         (["ratings.csv", "--mu", "little"], "positive number"),
         (["ratings.csv", "--mu", "-1"], "must be a positive"),
@@ -394,3 +394,15 @@ def test_bench(folder):
     )
     assert json.loads(done.stdout)["lines"][0]["dataset"] == "BIXI"
     assert "datasets must be of" in run("bench", "--datasets", "netflix", code=2).stderr
+
+
+def test_a_file_with_intervals_of_python_is_used_and_said_to_be_so(folder):
+    done = expected(mu=0.1)
+    kf.ConformalRegressor(done.model).fit(done.observations).save("m.kf")
+    (folder / "pairs.csv").write_text("user,item\n009,z\n")
+    told = run("predict", "m.kf", "pairs.csv", "-o", "p.csv")
+    assert "ConformalRegressor: the method in it is used" in told.stderr
+    model = kf.load("m.kf").estimator_
+    at = [[list(done.filled.index).index("009"), list(done.filled.columns).index("z")]]
+    assert_allclose(read("p.csv")["value"], model.predict(at), rtol=0, atol=1e-12)
+    assert "ConformalRegressor" in run("info", "m.kf").stdout

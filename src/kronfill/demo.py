@@ -153,10 +153,10 @@ def main() -> None:
     n, l = split.truth.shape
     cold = int(split.hidden_stations.any(axis=1).sum())
     out.write(
-        f"BIXI 2019: log(1 + departures a day), {n} stations x {l} days, "
+        f"BIXI 2019: log(1 + departures a day), {n} stations x {l} days,\n"
         f"{int(np.isfinite(split.truth).sum()):,} known entries.\n"
-        f"Hidden: {cold} stations altogether ({int(split.hidden_stations.sum()):,} entries) and "
-        f"{int(split.hidden_entries.sum()):,} entries of the others.\n"
+        f"Hidden: {cold} stations altogether ({int(split.hidden_stations.sum()):,} entries)\n"
+        f"and {int(split.hidden_entries.sum()):,} entries of the others.\n"
         "Error is the root mean square error on what was hidden.\n\n"
         f"{'method':<22}{'hidden entries':>15}{'hidden stations':>17}{'seconds':>9}\n"
     )
@@ -166,7 +166,7 @@ def main() -> None:
         out.flush()
         best = predicted if name == "KKMCEX" else best
     draw(split, best, OUTPUT)
-    out.write(f"\nPicture of true, observed and predicted values: {OUTPUT.resolve()}\n")
+    out.write(f"\nPicture of true, observed and predicted values:\n{OUTPUT.resolve()}\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ Exit codes: 0 done; 1 the work failed; 2 the input or the options cannot be used
 
 from __future__ import annotations
 
+from typing import Annotated
+
 try:
     import rich  # noqa: F401
     import typer
@@ -14,6 +16,7 @@ except ImportError:  # pragma: no cover - depends on what is installed
 
 from kronfill.cli.complete import complete
 from kronfill.cli.evaluate import evaluate
+from kronfill.cli.helps import Command, Group
 from kronfill.cli.info import info
 from kronfill.cli.model import bound, predict, suggest
 from kronfill.cli.reproduce import reproduce_app
@@ -22,6 +25,7 @@ from kronfill.cli.showcase import bench, demo
 __all__ = ["app", "main"]
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,13 +34,31 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from kronfill import __version__
+
+        typer.echo(f"kronfill {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _about() -> None:
-    """Complete a partly observed matrix from what is known about its rows and columns."""
+def _about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Complete a partly observed matrix from what is known about its rows and columns.
+
+    kronfill complete ratings.csv --rows users.csv --cols items.csv --report report.html
+    """
 
 
 for _command in (complete, predict, evaluate, suggest, bound, info, bench, demo):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 app.add_typer(reproduce_app, name="reproduce")
 
 

@@ -9,10 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from kronfill.cli import options as o
-from kronfill.cli.inputs import Sides, Tables, as_mu, ask_pairs, read_tables
-from kronfill.cli.outputs import write_table
+from kronfill.cli.inputs import (
+    Sides,
+    Tables,
+    as_mu,
+    ask_pairs,
+    check_range,
+    read_tables,
+    say_matches,
+)
+from kronfill.cli.longfiles import as_given, check_fits, is_parquet
+from kronfill.cli.outputs import named_as, text_style, write_table
+from kronfill.cli.refusals import refuse
 from kronfill.cli.session import Session
 from kronfill.cli.targets import Targets
+from kronfill.data._counts import count_of
 from kronfill.data.entry_files import Roles
 from kronfill.errors import ParameterError
 
@@ -77,7 +88,7 @@ DryRun = Annotated[
 
 
 def complete(
-    table: o.TableFile,
+    table: o.TableFiles,
     rows: o.RowsFile = None,
     cols: o.ColsFile = None,
     output: Out = None,
@@ -111,6 +122,10 @@ def complete(
     seed: o.Seed = 0,
     level: o.Level = 0.9,
     intervals: o.IntervalsOption = o.Intervals.auto,
+    memory: o.Memory = None,
+    work_dir: o.WorkDir = None,
+    scheduler: o.Scheduler = None,
+    resume: o.Resume = False,
     quiet: o.Quiet = False,
     as_json: o.Json = False,
     debug: o.Debug = False,
@@ -121,8 +136,11 @@ def complete(
     """
     with Session(quiet, as_json, debug) as session:
         _check_level(level)
-        files = Targets(table, output, details, no_details, pairs, report, save)
-        files.check((rows, cols))
+        check_range(value_range)
+        if value_range is not None and report is None:
+            msg = "--range is for the certificate in the report: give --report as well."
+            raise ParameterError(msg)
+        given = as_given(table)
         roles = Roles(
             layout and layout.value, row_column, col_column, value_column, weight_column, index
         )
@@ -133,14 +151,39 @@ def complete(
             ignore or [],
             impute.value,
         )
+        if given.several or resume or any((memory, work_dir, scheduler)):
+            from kronfill.cli import streamed
+
+            given.require_parquet("only Parquet files are streamed")
+            refuse(
+                report=report, details=details, index=index, sheet=sheet,
+                layout=layout, duplicates=duplicates, unmatched=unmatched, method=method,
+                center=center, intervals=intervals,
+            )  # fmt: skip
+            streamed.complete_long(
+                session,
+                given,
+                streamed.Streaming(memory, work_dir, scheduler, resume),
+                streamed.Settings(
+                    method.value, mu, None if center is o.Center.none else center.value, roles,
+                    sides,
+                ),
+                streamed.Outputs(output, pairs, everything, save, MANY_LINES),
+                dry_run,
+            )  # fmt: skip
+            return
+        path = given.paths[0]
+        files = Targets(path, output, details, no_details, pairs, report, save)
+        files.check((rows, cols))
+        check_fits(path)
         with session.stage("Reading"):
-            tables = read_tables(session, table, roles, sides, sheet, duplicates.value)
+            tables = read_tables(session, path, roles, sides, sheet, duplicates.value)
             problem = tables.problem(
                 method=method.value, mu=as_mu(mu), rank=rank, random_state=seed,
                 center=None if center is o.Center.none else center.value,
                 unmatched=unmatched.value,
             )  # fmt: skip
-        _say_matches(session, problem, unmatched.value)
+        say_matches(session, problem, unmatched.value)
         asked = None
         if pairs is not None:
             labels = (problem.observations.row_labels, problem.observations.col_labels)
@@ -175,27 +218,6 @@ def _lines(problem: Any, asked: Any) -> int:
     return n * l if asked is None else len(asked[0])
 
 
-def _say_matches(session: Session, problem: Any, unmatched: str) -> None:
-    for found in problem.matches:
-        if found is None:
-            continue
-        session.note(f"{found.told(unmatched)}.")
-        session.fact(
-            **{
-                f"matched_{found.axis}s": {
-                    "both": found.both,
-                    "only_in_table": len(found.only_table),
-                    "only_in_side_information": len(found.only_side),
-                }
-            }
-        )
-    if problem.is_blind:
-        session.warn(
-            f"Nothing is known about rows or columns, so {problem.method!r} can only predict "
-            "effects of rows and columns. Give --rows or --cols, or use --method mc."
-        )
-
-
 def _say_plan(session: Session, problem: Any, files: Targets, tables: Tables, lines: int) -> None:
     from kronfill.linalg.memory import available_memory
 
@@ -204,16 +226,16 @@ def _say_plan(session: Session, problem: Any, files: Targets, tables: Tables, li
     warm = (n - len(obs.cold_rows)) * (l - len(obs.cold_cols))
     settings = f"mu = {problem.estimator.mu}, center = {problem.estimator.center}"
     session.note(
-        f"To do: {problem.method.upper()} ({settings}) on {n:,} rows x {l:,} columns: "
-        f"{obs.m:,} entries observed, {warm - obs.m:,} to fill in, {n * l - warm:,} to "
-        "extrapolate."
+        f"To do: {problem.method.upper()} ({settings}) on {count_of(n, 'row')} x "
+        f"{count_of(l, 'column')}: {count_of(obs.m, 'entry', 'entries')} observed, "
+        f"{warm - obs.m:,} to fill in, {n * l - warm:,} to extrapolate."
     )
     memory = problem.memory()
     total = sum(memory.values()) + 8 * WIDE_FLOATS + 100 * min(lines, 500_000)
     free = available_memory()
     there = "" if free is None else f" of {_size(free)} available"
     session.note(f"Memory: about {_size(total)}{there}.")
-    told = [f"{files.output} ({lines:,} entries)"]
+    told = [f"{files.output} ({count_of(lines, 'entry', 'entries')})"]
     told += [str(path) for path in (files.details, files.report, files.save) if path is not None]
     session.note(f"Output: {', '.join(told)}.")
     session.fact(
@@ -223,7 +245,10 @@ def _say_plan(session: Session, problem: Any, files: Targets, tables: Tables, li
                  "model": files.save},
     )  # fmt: skip
     if free is not None and total > free:
-        session.warn(f"This may not fit in memory: about {_size(total)} needed{there}.")
+        streams = ""
+        if tables.entries.layout == "long" and is_parquet(tables.entries.table.path):
+            streams = " --memory 2GB --work-dir DIR streams the table from the disk."
+        session.warn(f"This may not fit in memory: about {_size(total)} needed{there}.{streams}")
 
 
 def _size(count: float) -> str:
@@ -243,7 +268,8 @@ def _run(
     from kronfill.completion import Completion
 
     level, kind, seed, value_range = settings
-    with session.stage(f"Fitting {problem.method.upper()} to {problem.observations.m:,} entries"):
+    known = count_of(problem.observations.m, "entry", "entries")
+    with session.stage(f"Fitting {problem.method.upper()} to {known}"):
         done = Completion.of(problem)
     session.fact(mu=float(done.model.mu_))
     evaluation = None
@@ -270,6 +296,8 @@ def _run(
         told.append(str(files.report))
     session.result(repr(done))
     session.result(f"Wrote {', '.join(told)}.")
+    if files.report is None:
+        session.note("How good it is: --report FILE, or 'kronfill evaluate' with the same files.")
 
 
 def _write_tables(
@@ -291,41 +319,31 @@ def _write_tables(
             intervals = _intervals(done, count, kind, evaluation)
         session.note(f"Intervals ({100 * level:g}%): {intervals.told}.")
         session.fact(intervals=intervals.told, level=level)
-    names = tables.entries.names
+    names, style = tables.entries.names, text_style(tables.entries.table)
     told = []
     with session.stage(f"Writing {files.output}"):
         if long:
             blocks = done.iter_details(asked, level=level, intervals=intervals)
-            lines = write_table(files.output, (_named(block, names) for block in blocks))
+            lines = write_table(files.output, (named_as(block, names) for block in blocks), style)
         else:
-            lines = write_table(files.output, _wide(done, names[0]))
-        told.append(f"{files.output} ({lines:,} lines)")
+            lines = write_table(files.output, _wide(done, names[0]), style)
+        told.append(f"{files.output} ({count_of(lines, 'line')})")
     if files.details is not None:
         with session.stage(f"Writing {files.details}"):
             blocks = done.iter_details(level=level, intervals=intervals)
-            lines = write_table(files.details, (_named(block, names) for block in blocks))
-        told.append(f"{files.details} ({lines:,} lines)")
+            lines = write_table(files.details, (named_as(block, names) for block in blocks), style)
+        told.append(f"{files.details} ({count_of(lines, 'line')})")
     return told
 
 
 def _intervals(done: Any, count: int, kind: str, evaluation: Any) -> Any:
     """Intervals; errors on hidden entries that were measured for the report are used again."""
-    from kronfill.intervals import intervals_for, wants_hidden
-    from kronfill.report.uncertainty import Measured
+    from kronfill.intervals import Calibrated, intervals_for, wants_hidden
 
     hidden = evaluation is not None and evaluation.scheme == "hold-out"
     if hidden and wants_hidden(done.model, count, kind):
-        return Measured(done.model, evaluation)
+        return Calibrated(done.model, evaluation)
     return intervals_for(done.model, count, kind)
-
-
-def _named(block: Any, names: tuple[str, str, str]) -> Any:
-    """Columns called as in the table, unless they would clash."""
-    row, col, value = names
-    rest = {"status", "lower", "upper", "std"}
-    if len({row, col, value} | rest) < 7:
-        return block
-    return block.rename(columns={"row": row, "column": col, "value": value})
 
 
 def _wide(done: Any, name: str) -> Iterator[Any]:

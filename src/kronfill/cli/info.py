@@ -10,6 +10,7 @@ import typer
 
 from kronfill.cli import options as o
 from kronfill.cli.session import Session
+from kronfill.data._counts import count_of
 from kronfill.errors import ParameterError
 
 __all__ = ["info"]
@@ -38,6 +39,9 @@ def info(
             _environment(session)
         elif not file.exists():
             msg = f"There is no file {file}."
+            raise ParameterError(msg)
+        elif file.is_dir():
+            msg = f"{file} is a folder; give the name of a file."
             raise ParameterError(msg)
         elif file.suffix == MODEL_SIGN:
             _model(session, file)
@@ -88,7 +92,8 @@ def _table(session: Session, path: Path, sheet: str | None) -> None:
 
     file = open_file(path, sheet)
     session.result(
-        f"{path}: {file.told}, {len(file):,} lines, {len(file.names):,} columns: "
+        f"{path}: {file.told}, {count_of(len(file), 'line')}, "
+        f"{count_of(len(file.names), 'column')}: "
         f"{', '.join(repr(name) for name in file.names[:8])}{', ...' * (len(file.names) > 8)}"
     )
     session.fact(path=path, kind="table", format=file.told, lines=len(file), columns=file.names)
@@ -96,6 +101,6 @@ def _table(session: Session, path: Path, sheet: str | None) -> None:
         try:
             told = read(file).told
         except KronfillError as error:
-            told = f"cannot be used: {error}"
+            told = f"cannot be used as it is: {error}"
         session.fact(**{role: told})
         session.result(f"{role}: {told}")

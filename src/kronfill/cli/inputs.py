@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,20 @@ from typing import Any
 import numpy as np
 
 from kronfill.cli.session import Session
+from kronfill.data import Observations
+from kronfill.data._arrays import listing
+from kronfill.data._counts import count_of
 from kronfill.data.entry_files import EntryFile, Roles, are_numbers, read_entries, read_pairs
 from kronfill.data.side_files import SideFile, read_side
 from kronfill.data.table_files import label_text, open_file
 from kronfill.errors import LabelError, ParameterError
 from kronfill.problem import Problem
+from kronfill.sides import some_of
 
-__all__ = ["Sides", "Tables", "as_mu", "ask_pairs", "read_tables"]
+__all__ = [
+    "Sides", "Tables", "as_mu", "ask_pairs", "check_range", "read_sides", "read_tables",
+    "say_matches",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,10 +63,7 @@ def read_tables(
     file = open_file(path, sheet)
     entries = read_entries(file, roles)
     session.note(f"{path}: {file.told}, {entries.told}.")
-    read: list[SideFile | None] = []
-    for axis in (0, 1):
-        read.append(_side(session, sides, axis))
-    _check_ignored(read, sides)
+    read = read_sides(session, sides)
     numbers = tuple(
         are_numbers(own, [] if side is None else side.labels)
         for own, side in zip((entries.row_labels, entries.col_labels), read, strict=True)
@@ -66,8 +71,9 @@ def read_tables(
     observations = entries.observations((numbers[0], numbers[1]), duplicates)
     n, l = observations.shape
     session.note(
-        f"{n:,} rows x {l:,} columns, {observations.m:,} entries observed "
-        f"({100 * observations.density:.3g}%)."
+        f"{count_of(n, 'row')} x {count_of(l, 'column')}, "
+        f"{count_of(observations.m, 'entry', 'entries')} observed "
+        f"({100 * observations.density:.3g}%){_without_entries(observations)}."
     )
     session.fact(
         table={
@@ -86,6 +92,48 @@ def read_tables(
     return Tables(entries, observations, built[0], built[1])
 
 
+def _without_entries(obs: Observations) -> str:
+    """Which rows and columns of the table have no entry."""
+    told = ""
+    for at, labels, name in (
+        (obs.cold_rows, obs.row_labels, "row"),
+        (obs.cold_cols, obs.col_labels, "column"),
+    ):
+        if len(at) and labels is not None:
+            some = some_of([labels[k] for k in at])
+            told += f"; {count_of(len(at), name)} without any entry, {some}"
+    return told
+
+
+def say_matches(session: Session, problem: Problem, unmatched: str) -> None:
+    """Say which labels of the table and of its side information are the same."""
+    for found in problem.matches:
+        if found is None:
+            continue
+        session.note(f"{found.told(unmatched)}.")
+        session.fact(
+            **{
+                f"matched_{found.axis}s": {
+                    "both": found.both,
+                    "only_in_table": len(found.only_table),
+                    "only_in_side_information": len(found.only_side),
+                }
+            }
+        )
+    if problem.is_blind:
+        session.warn(
+            f"Nothing is known about rows or columns, so {problem.method!r} can only predict "
+            "effects of rows and columns. Give --rows or --cols, or use --method mc."
+        )
+
+
+def read_sides(session: Session, sides: Sides) -> list[SideFile | None]:
+    """Read what is known about rows and columns, and say what it is."""
+    read = [_side(session, sides, axis) for axis in (0, 1)]
+    _check_ignored(read, sides)
+    return read
+
+
 def _side(session: Session, sides: Sides, axis: int) -> SideFile | None:
     path = sides.paths[axis]
     if path is None:
@@ -100,6 +148,8 @@ def _side(session: Session, sides: Sides, axis: int) -> SideFile | None:
         file, sides.kinds[axis], index=sides.indices[axis], ignore=ignore, impute=sides.impute
     )
     session.note(f"{path}: {file.told}, {side.told}.")
+    for doubt in side.doubts:
+        session.warn(doubt)
     return side
 
 
@@ -116,34 +166,68 @@ def as_mu(text: str) -> float | str:
     if text == "auto":
         return text
     try:
-        return float(text)
+        mu = float(text)
     except ValueError:
-        msg = f"--mu must be a positive number or 'auto', got {text!r}."
-        raise ParameterError(msg) from None
+        mu = math.nan
+    if 0 < mu < math.inf:
+        return mu
+    msg = f"--mu must be a positive number or 'auto', got {text!r}."
+    raise ParameterError(msg)
+
+
+def check_range(value_range: tuple[float, float] | None) -> None:
+    """Raise unless --range has two numbers, the smaller one first."""
+    if value_range is None:
+        return
+    low, high = value_range
+    if not -math.inf < low < high < math.inf:
+        msg = f"--range takes the smallest and the largest possible value, got {low:g} {high:g}."
+        raise ParameterError(msg)
 
 
 def ask_pairs(
-    path: Path, roles: Roles, labels: tuple[Any, Any], new: tuple[Any, Any] = ((), ())
+    path: Path,
+    roles: Roles,
+    labels: tuple[Any, Any],
+    new: tuple[Any, Any] = ((), ()),
+    takes_new: bool = True,
 ) -> tuple[Any, Any]:
     """Positions of the entries that a file asks for among known labels and, behind them, new ones.
 
     Labels are compared by how they are written, so that it does not matter what type they have.
+    ``takes_new`` says whether the command could be told about new rows and columns.
     """
     columns = read_pairs(open_file(path), roles)
+    places = [
+        {label_text(label): k for k, label in enumerate([*known, *more])}
+        for known, more in zip(labels, new, strict=True)
+    ]
     found = []
-    for (codes, texts), known, more, name in zip(
-        columns, labels, new, ("row", "column"), strict=True
-    ):
-        place = {label_text(label): k for k, label in enumerate([*known, *more])}
-        at = np.array([place.get(text, -1) for text in texts], dtype=np.intp)
-        if at.size and at.min() < 0:
-            unknown = [texts[k] for k in np.flatnonzero(at < 0)]
-            msg = (
-                f"{path} asks for unknown {name} labels ({len(unknown):,} of them), such as "
-                f"{', '.join(map(repr, unknown[:3]))}. Known are "
-                f"{', '.join(map(repr, list(place)[:3]))}, ... ({len(place):,} in all). A new "
-                f"{name} needs side information: --{name[:3]}s FILE."
-            )
-            raise LabelError(msg)
+    for axis, (codes, texts) in enumerate(columns):
+        at = np.array([places[axis].get(text, -1) for text in texts], dtype=np.intp)
+        unknown = [texts[k] for k in np.flatnonzero(at < 0)]
+        if unknown:
+            raise LabelError(_unknown(path, unknown, axis, places, takes_new))
         found.append(at[codes] if codes.size else np.empty(0, dtype=np.intp))
     return found[0], found[1]
+
+
+def _unknown(
+    path: Path, unknown: list[str], axis: int, places: list[dict[str, int]], takes_new: bool
+) -> str:
+    """Say which labels are not known, and what to do about them."""
+    name, place = ("row", "column")[axis], places[axis]
+    if all(text in places[1 - axis] for text in unknown):
+        advice = (
+            f"The table has such {('columns', 'rows')[axis]}: say which column of the file holds "
+            "which labels (--row-column, --col-column)."
+        )
+    elif takes_new:
+        advice = f"A new {name} needs side information: --{name[:3]}s FILE."
+    else:
+        advice = f"Only {name}s of the model can be chosen."
+    known = listing([repr(text) for text in list(place)[:3]], len(place))
+    return (
+        f"{path} asks for {count_of(len(unknown), f'unknown {name} label')}, {some_of(unknown)}. "
+        f"Known are {known}. {advice}"
+    )

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from kronfill.cli import options as o
-from kronfill.cli.inputs import ask_pairs
+from kronfill.cli.inputs import ask_pairs, check_range
 from kronfill.cli.outputs import check_outputs, write_table
 from kronfill.cli.session import Session
+from kronfill.data._arrays import listing
+from kronfill.data._counts import count_of
 from kronfill.data.entry_files import Roles
 from kronfill.data.table_files import label_text, open_file
 from kronfill.errors import LabelError, ParameterError
@@ -27,14 +29,15 @@ Out = Annotated[
 PairsFile = Annotated[
     Path | None,
     typer.Argument(
-        help="The entries to predict: a row and a column label in each line.", metavar="TABLE"
+        help="The entries to predict: a file with a row and a column label in each line.",
+        metavar="PAIRS",
     ),
 ]
 NewRows = Annotated[
     Path | None,
     typer.Option(
         "--rows", metavar="FILE",
-        help="Features of new rows. Without TABLE they are predicted for every column.",
+        help="Features of new rows. Without PAIRS they are predicted for every column.",
     ),
 ]  # fmt: skip
 NewCols = Annotated[
@@ -71,7 +74,7 @@ def predict(
                 "new rows or columns (--rows, --cols)."
             )
             raise ParameterError(msg)
-        done = _load(session, model)
+        done = _load(session, model, needs="")
         labels = (done.observations.row_labels, done.observations.col_labels)
         new = tuple(
             _newcomers(session, done, path, axis, index, impute.value)
@@ -87,11 +90,15 @@ def predict(
             blocks = done.iter_predictions(
                 asked, rows=new[0], cols=new[1], level=level, intervals=intervals.value
             )
-            _deliver(session, blocks, output, "predictions")
+            made = _made(session, blocks, output)
+        _deliver(session, made, output, "predictions")
 
 
-def _load(session: Session, path: Path) -> Any:
+def _load(session: Session, path: Path, needs: str) -> Any:
+    """The completed table of a model file; ``needs`` says what observations are needed for."""
+    from kronfill.cli.longmodel import LongCompletion, was_streamed
     from kronfill.completion import Completion
+    from kronfill.estimators import ConformalRegressor
     from kronfill.io import load
 
     if not path.exists():
@@ -99,7 +106,23 @@ def _load(session: Session, path: Path) -> Any:
         raise ParameterError(msg)
     with session.stage(f"Loading {path}"):
         found = load(path)
-    done = found if isinstance(found, Completion) else Completion.from_model(found)
+    if isinstance(found, ConformalRegressor):
+        session.warn(
+            f"{path} holds a ConformalRegressor: the method in it is used, and intervals are made "
+            "anew. Its own are had in Python: kronfill.load(path).predict_interval(pairs)."
+        )
+        found = found.estimator_
+    if was_streamed(found) and needs:
+        msg = (
+            f"{path} was fitted to a streamed table and keeps no observations, which {needs} "
+            "needs: fit a part of the table in memory for it."
+        )
+        raise ParameterError(msg)
+    done: Any
+    if was_streamed(found):
+        done = LongCompletion(found)
+    else:
+        done = found if isinstance(found, Completion) else Completion.from_model(found)
     session.note(f"{path}: {repr(done).splitlines()[0]}.")
     return done
 
@@ -109,7 +132,7 @@ def _newcomers(
 ) -> Any:
     """Features of new rows or columns, read as those of the known ones were."""
     from kronfill.data.side_files import read_side
-    from kronfill.sides import feature_kinds
+    from kronfill.sides import feature_categories, feature_kinds, some_of
 
     if path is None:
         return None
@@ -129,32 +152,52 @@ def _newcomers(
     both = [label for label in side.labels if label in known]
     if both:
         msg = (
-            f"{path}: {len(both)} {name}s, such as {', '.join(map(repr, both[:3]))}, are in the "
-            "model already: leave them out, or give new ones another label."
+            f"{path}: {count_of(len(both), name)}, {some_of(both)}, "
+            f"{'is' if len(both) == 1 else 'are'} in the model already: leave such lines out, or "
+            "give them another label."
         )
         raise LabelError(msg)
     session.note(f"{path}: {side.told}.")
-    return side.build()
+    frame = side.build()
+    for feature, values in feature_categories(done.model, axis).items():
+        strange = [text for text in dict.fromkeys(frame[feature]) if text not in set(values)]
+        if strange:
+            session.warn(
+                f"{path}: no {name} of the model has the {feature} {some_of(strange)}; known are "
+                f"{listing([repr(text) for text in values[:3]], len(values))}. Is it spelt so?"
+            )
+    return frame
 
 
-def _deliver(session: Session, blocks: Any, output: Path | None, what: str) -> None:
-    """Write blocks to a file, or print them."""
+def _made(session: Session, blocks: Any, output: Path | None) -> tuple[int, list[dict[str, Any]]]:
+    """The number of lines, written to a file or else the first of them."""
     if output is not None:
-        lines = write_table(output, blocks)
-        session.fact(lines=lines, output=output)
-        session.result(f"Wrote {output} ({lines:,} {what}).")
-        return
+        return write_table(output, blocks), []
     shown: list[dict[str, Any]] = []
     total = 0
     for block in blocks:
         total += len(block)
         room = total if session.as_json else SHOWN
         shown += block.head(max(0, room - len(shown))).to_dict("records")
+    return total, shown
+
+
+def _deliver(
+    session: Session, made: tuple[int, list[dict[str, Any]]], output: Path | None, what: str
+) -> None:
+    """Say what was written, or print it."""
+    total, shown = made
+    if output is not None:
+        session.fact(lines=total, output=output)
+        session.result(f"Wrote {output} ({count_of(total, what.removesuffix('s'))}).")
+        return
     session.fact(**{what: shown})
     names = list(shown[0]) if shown else []
     session.table("", names, [[line[name] for name in names] for line in shown])
     if total > len(shown):
-        session.note(f"... {total - len(shown):,} more lines; -o FILE writes all of them.")
+        session.note(
+            f"... {count_of(total - len(shown), 'more line')}; -o FILE writes all of them."
+        )
 
 
 def suggest(
@@ -187,7 +230,7 @@ def suggest(
         if cost is not None and candidates is None:
             msg = f"--cost {cost} names a column of the candidates: give them with --candidates."
             raise ParameterError(msg)
-        done = _load(session, model)
+        done = _load(session, model, needs="a suggestion")
         if not hasattr(done.model, "suggest"):
             msg = (
                 f"{type(done.model).__name__} does not know how sure it is, so that it cannot tell "
@@ -199,7 +242,8 @@ def suggest(
             import numpy as np
 
             labels = (done.observations.row_labels, done.observations.col_labels)
-            at = ask_pairs(candidates, Roles(row=row_column, col=col_column), labels)
+            roles = Roles(row=row_column, col=col_column)
+            at = ask_pairs(candidates, roles, labels, takes_new=False)
             pairs = np.column_stack(at)
             if cost is not None:
                 file = open_file(candidates)
@@ -207,7 +251,7 @@ def suggest(
         with session.stage("Comparing candidates"):
             found = done.model.suggest(count, pairs, prices, random_state=seed)
         frame = found.to_frame().rename(columns={"col": "column"})
-        _deliver(session, [frame], output, "suggestions")
+        _deliver(session, _made(session, [frame], output), output, "suggestions")
 
 
 def bound(
@@ -230,7 +274,8 @@ def bound(
     kronfill bound model.kf --range 1 5
     """
     with Session(quiet, as_json, debug) as session:
-        done = _load(session, model)
+        check_range(value_range)
+        done = _load(session, model, needs="a certificate")
         with session.stage("Computing the bound"):
             found = done.certificate(value_range, delta=delta)
         session.fact(

@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "LARGEST_SEED",
     "Center", "CenterOption", "ColColumn", "ColsAs", "ColsFile", "ColsIndex", "Debug", "Duplicates",
     "DuplicatesOption", "Ignore", "Impute", "ImputeOption", "Intervals", "IntervalsOption", "Json",
-    "KindOfSide", "Layout", "LayoutOption", "Level", "Method", "MethodOption", "ModelFile", "Mu",
-    "Quiet", "Rank", "RowColumn", "RowsAs", "RowsFile", "RowsIndex", "Seed", "Sheet", "TableFile",
-    "TableIndex", "Unmatched", "UnmatchedOption", "ValueColumn", "WeightColumn",
+    "KindOfSide", "Layout", "LayoutOption", "Level", "Memory", "Method", "MethodOption",
+    "ModelFile", "Mu", "Quiet", "Rank", "Resume", "RowColumn", "RowsAs", "RowsFile", "RowsIndex",
+    "Scheduler", "Seed", "Sheet", "TableFile", "TableFiles", "TableIndex", "Unmatched",
+    "UnmatchedOption", "ValueColumn", "WeightColumn", "WorkDir",
 ]  # fmt: skip
 
 TABLE, SIDES, MODEL, OTHER = "The table", "Side information", "The model", "Messages"
+LARGE = "More than memory: Parquet files that are streamed"
 
 
 class Layout(StrEnum):
@@ -97,6 +100,53 @@ TableFile = Annotated[
         metavar="TABLE",
     ),
 ]
+TableFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        help="The table: CSV, TSV, Parquet, Feather or Excel; wide (blank cells are the missing "
+        "ones) or long (row, column, value). Several Parquet files, a folder of them or a quoted "
+        "pattern are one long table, which is streamed and never held in memory.",
+        metavar="TABLE",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    _option(
+        "--memory",
+        panel=LARGE,
+        metavar="SIZE",
+        text="Most memory to use, such as 2GB; by default half of what is available. Streams "
+        "TABLE.",
+    ),
+]
+WorkDir = Annotated[
+    Path | None,
+    _option(
+        "--work-dir",
+        panel=LARGE,
+        metavar="DIR",
+        text="Folder for the sorted observations (24 bytes each) and for what --resume needs; a "
+        "temporary one by default. Streams TABLE.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    _option(
+        "--scheduler",
+        panel=LARGE,
+        metavar="ADDRESS",
+        text="Fit on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786, whose "
+        "workers see the same files.",
+    ),
+]
+Resume = Annotated[
+    bool,
+    _option(
+        "--resume",
+        panel=LARGE,
+        text="Go on with what --work-dir holds, after a run that was stopped or killed.",
+    ),
+]
 ModelFile = Annotated[
     Path, typer.Argument(help="A model written by 'kronfill complete --save'.", metavar="MODEL")
 ]
@@ -105,20 +155,38 @@ LayoutOption = Annotated[
     _option("--layout", panel=TABLE, text="Layout of the table; found out if not given."),
 ]
 RowColumn = Annotated[
-    str | None, _option("--row-column", panel=TABLE, text="Long table: column of the row labels.")
+    str | None,
+    _option(
+        "--row-column",
+        panel=TABLE,
+        metavar="COLUMN",
+        text="Long table: column of the row labels; the first by default.",
+    ),
 ]
 ColColumn = Annotated[
     str | None,
-    _option("--col-column", panel=TABLE, text="Long table: column of the column labels."),
+    _option(
+        "--col-column",
+        panel=TABLE,
+        metavar="COLUMN",
+        text="Long table: column of the column labels; the second by default.",
+    ),
 ]
 ValueColumn = Annotated[
-    str | None, _option("--value-column", panel=TABLE, text="Long table: column of the values.")
+    str | None,
+    _option(
+        "--value-column",
+        panel=TABLE,
+        metavar="COLUMN",
+        text="Long table: column of the values; the third by default.",
+    ),
 ]
 WeightColumn = Annotated[
     str | None,
     _option(
         "--weight-column",
         panel=TABLE,
+        metavar="COLUMN",
         text="Long table: column of weights; by default one that is called 'weight'.",
     ),
 ]
@@ -127,12 +195,18 @@ TableIndex = Annotated[
     _option(
         "--index",
         panel=TABLE,
+        metavar="COLUMN",
         text="Wide table: column of the row labels, the first by default; 'none' numbers the rows.",
     ),
 ]
 Sheet = Annotated[
     str | None,
-    _option("--sheet", panel=TABLE, text="Sheet of an Excel table; the first by default."),
+    _option(
+        "--sheet",
+        panel=TABLE,
+        metavar="NAME",
+        text="Sheet of an Excel table; the first by default.",
+    ),
 ]
 DuplicatesOption = Annotated[
     Duplicates,
@@ -165,11 +239,21 @@ ColsAs = Annotated[
 ]
 RowsIndex = Annotated[
     str | None,
-    _option("--rows-index", panel=SIDES, text="Column of the labels in the file about rows."),
+    _option(
+        "--rows-index",
+        panel=SIDES,
+        metavar="COLUMN",
+        text="Column of the labels in the file about rows; the first by default.",
+    ),
 ]
 ColsIndex = Annotated[
     str | None,
-    _option("--cols-index", panel=SIDES, text="Column of the labels in the file about columns."),
+    _option(
+        "--cols-index",
+        panel=SIDES,
+        metavar="COLUMN",
+        text="Column of the labels in the file about columns; the first by default.",
+    ),
 ]
 Ignore = Annotated[
     list[str] | None,
@@ -215,7 +299,17 @@ Rank = Annotated[
 CenterOption = Annotated[
     Center, _option("--center", panel=MODEL, text="Effects that are not penalised.")
 ]
-Seed = Annotated[int, _option("--seed", panel=MODEL, text="Root of all random numbers.")]
+LARGEST_SEED = 2**32 - 1
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        help="Root of all random numbers.",
+        min=0,
+        max=LARGEST_SEED,
+        rich_help_panel=MODEL,
+    ),
+]
 Level = Annotated[
     float,
     typer.Option(
@@ -231,7 +325,7 @@ IntervalsOption = Annotated[
     ),
 ]
 Quiet = Annotated[
-    bool, _option("--quiet", "-q", panel=OTHER, text="Say nothing but results and errors.")
+    bool, _option("--quiet", "-q", panel=OTHER, text="Say nothing but results, notes and errors.")
 ]
 Json = Annotated[
     bool, _option("--json", panel=OTHER, text="Print one JSON object on standard output.")

@@ -8,19 +8,34 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from kronfill.data.table_files import FileTable
 from kronfill.errors import MissingDependencyError, ParameterError
 from kronfill.io.atomic import written_whole
 
-__all__ = ["SUFFIXES", "check_outputs", "write_table"]
+__all__ = ["SUFFIXES", "TextStyle", "check_outputs", "named_as", "text_style", "write_table"]
 
 SUFFIXES = {
     ".csv": "CSV", ".tsv": "TSV", ".txt": "TSV", ".parquet": "Parquet", ".pq": "Parquet",
     ".feather": "Feather", ".arrow": "Feather", ".xlsx": "Excel",
 }  # fmt: skip
 EXCEL_ROWS, EXCEL_COLUMNS = 1_048_576, 16_384
+
+
+@dataclass(frozen=True)
+class TextStyle:
+    """What stands between the cells of a CSV file, and in its decimal numbers."""
+
+    separator: str = ","
+    decimal: str = "."
+
+
+def text_style(table: FileTable) -> TextStyle:
+    """How a CSV file is to be written so that who wrote the table can open it."""
+    return TextStyle(table.separator if table.separator != "\t" else ",", table.decimal)
 
 
 def check_outputs(outputs: dict[str, Path | None], inputs: Iterable[Path | None] = ()) -> None:
@@ -34,6 +49,9 @@ def check_outputs(outputs: dict[str, Path | None], inputs: Iterable[Path | None]
         if path is None:
             continue
         name = option.split()[0]
+        if path.is_dir():
+            msg = f"{name} {path} is a folder; give the name of a file."
+            raise ParameterError(msg)
         if option.endswith("(table)"):
             _kind(path)
         real = os.path.realpath(path)
@@ -48,9 +66,6 @@ def check_outputs(outputs: dict[str, Path | None], inputs: Iterable[Path | None]
 
 
 def _check_writable(name: str, path: Path, real: Path) -> None:
-    if real.is_dir():
-        msg = f"{name} {path} is a folder; give the name of a file."
-        raise ParameterError(msg)
     if not real.parent.is_dir():
         msg = f"{name} {path}: there is no folder {real.parent}; make it first."
         raise ParameterError(msg)
@@ -69,22 +84,31 @@ def _kind(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         msg = (
-            f"The format of {path} is told by the end of its name: {', '.join(SUFFIXES)}; got "
-            f"{suffix or 'none'!r}."
+            f"The format of {path} is told by the end of its name, which may be "
+            f"{', '.join(SUFFIXES)}; got {repr(suffix) if suffix else 'none'}."
         )
         raise ParameterError(msg)
     return SUFFIXES[suffix]
 
 
-def write_table(path: Path, frames: Iterable[Any]) -> int:
+def write_table(path: Path, frames: Iterable[Any], style: TextStyle | None = None) -> int:
     """Write data frames with the same columns one below the other; returns the number of lines."""
     kind = _kind(path)
     count = 0
-    with written_whole(path) as file, _writer(kind, file) as writer:
+    with written_whole(path) as file, _writer(kind, file, style or TextStyle()) as writer:
         for frame in frames:
             writer.write(frame)
             count += len(frame)
     return count
+
+
+def named_as(block: Any, names: tuple[str, str, str]) -> Any:
+    """Columns called as in the table, unless they would clash."""
+    row, col, value = names
+    rest = {"status", "lower", "upper", "std"}
+    if len({row, col, value} | rest) < 7:
+        return block
+    return block.rename(columns={"row": row, "column": col, "value": value})
 
 
 class _Writer(ABC):
@@ -105,13 +129,13 @@ class _Writer(ABC):
 
 
 @contextmanager
-def _writer(kind: str, file: BinaryIO) -> Iterator[_Writer]:
+def _writer(kind: str, file: BinaryIO, style: TextStyle) -> Iterator[_Writer]:
     makers: dict[str, Any] = {
         "CSV": _Text, "TSV": _Text, "Parquet": _Columns, "Feather": _Columns, "Excel": _Excel
     }  # fmt: skip
     writer: _Writer = makers[kind](file)
     if isinstance(writer, _Text):
-        writer.separator = "\t" if kind == "TSV" else ","
+        writer.style = TextStyle("\t", style.decimal) if kind == "TSV" else style
     if isinstance(writer, _Columns):
         writer.kind = kind
     try:
@@ -125,11 +149,16 @@ def _writer(kind: str, file: BinaryIO) -> Iterator[_Writer]:
 class _Text(_Writer):
     """CSV and TSV; numbers with as many digits as they need to be read back the same."""
 
-    separator = ","
+    style = TextStyle()
     _begun = False
 
     def write(self, frame: Any) -> None:
-        text = frame.to_csv(index=False, header=not self._begun, sep=self.separator)
+        text = frame.to_csv(
+            index=False,
+            header=not self._begun,
+            sep=self.style.separator,
+            decimal=self.style.decimal,
+        )
         self.file.write(text.encode())
         self._begun = True
 

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from kronfill.cli import options as o
+from kronfill.cli.helps import Command, Group
 from kronfill.cli.session import INTERRUPTED, Session
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reproduce_app"]
 
-reproduce_app = typer.Typer(no_args_is_help=True, help="Reproduce results of the paper.")
+reproduce_app = typer.Typer(cls=Group, no_args_is_help=True, help="Reproduce results of the paper.")
 console = Console()
 
 
@@ -32,7 +33,7 @@ def _about_reproduce() -> None:
     """Reproduce results of the paper."""
 
 
-@reproduce_app.command("fig1")
+@reproduce_app.command("fig1", cls=Command)
 def reproduce_fig1(
     quick: Annotated[
         bool, typer.Option("--quick", help="About a minute: N up to 1000, a few realisations.")
@@ -50,7 +51,12 @@ def reproduce_fig1(
         str | None, typer.Option(help="Signal to noise ratios: inf,4.", metavar="X,X,...")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Methods, separated by commas.", metavar="NAME,...")
+        str | None,
+        typer.Option(
+            help="Of kkmcex, mc, mc-0.1, mc-0.1-gaussian, kmc, kmc-rowwise, kmc-rowwise-400; all "
+            "by default.",
+            metavar="NAME,...",
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes; 0 for one per core.", min=0)] = 0,
     scheduler: Annotated[
@@ -59,7 +65,9 @@ def reproduce_fig1(
     out: Annotated[Path, typer.Option(help="Folder for cells, table, figures and page.")] = Path(
         "fig1"
     ),
-    seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Root of all random numbers.", min=0, max=o.LARGEST_SEED)
+    ] = 0,
     debug: o.Debug = False,
 ) -> None:
     """Training loss, test loss and generalization error of MC, KMC and KKMCEX against N.

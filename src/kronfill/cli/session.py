@@ -14,17 +14,22 @@ from types import TracebackType
 from typing import Any, Self
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kronfill.errors import KronfillError, KronfillWarning, MemoryLimitError
+from kronfill.errors import KronfillError, KronfillWarning, MemoryLimitError, StorageError
 
-__all__ = ["FAILED", "INTERRUPTED", "MISUSED", "Session"]
+__all__ = ["FAILED", "INTERRUPTED", "MISUSED", "SECOND", "Session"]
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit codes: the work failed, the input or the options cannot be used, Ctrl-C."""
 SECOND = 1.0
+LABEL = 12
+"""Width of a column of labels below which a terminal breaks lines instead."""
+DIGITS = 1e4
+"""Numbers of a column are written alike if the largest is less than so many times the least."""
 
 
 class Session:
@@ -35,8 +40,7 @@ class Session:
     """
 
     def __init__(self, quiet: bool = False, as_json: bool = False, debug: bool = False) -> None:
-        self.out = Console(highlight=False, soft_wrap=True)
-        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.out, self.err = _console(stderr=False), _console(stderr=True)
         self.quiet = quiet or as_json
         self.as_json = as_json
         self.debug = debug
@@ -70,13 +74,26 @@ class Session:
         if self.as_json:
             return
         grid = Table(title=title or None, title_justify="left", header_style="bold", box=None)
+        columns: list[list[str]] = []
+        needed = 0
         for j, name in enumerate(names):
-            numeric = bool(lines) and all(isinstance(line[j], int | float) for line in lines)
-            grid.add_column(escape(name), justify="right" if numeric else "left", no_wrap=True)
-        for line in lines:
-            grid.add_row(*(escape(_cell(value)) for value in line))
-        width = max(self.out.width, 20 + sum(12 + len(name) for name in names))
-        self.out.print(grid, width=None if self.out.is_terminal else width)
+            values = [line[j] for line in lines]
+            numeric = bool(lines) and all(isinstance(value, int | float) for value in values)
+            cells = _cells(values)
+            columns.append(cells)
+            width = max(cell_len(cell) for cell in (name, *cells))
+            if numeric:  # on a narrow terminal labels are broken, numbers never cut
+                grid.add_column(escape(name), justify="right", min_width=width)
+            else:
+                grid.add_column(escape(name), overflow="fold")
+                width = min(width, LABEL) if self.out.is_terminal else width
+            needed += width + 2
+        for line_cells in zip(*columns, strict=True):
+            grid.add_row(*map(escape, line_cells))
+        there = self.out.width
+        self.out.width = max(there, needed)
+        self.out.print(grid)
+        self.out.width = there
 
     @contextmanager
     def stage(self, what: str) -> Iterator[Callable[[str], None]]:
@@ -133,17 +150,25 @@ class Session:
         if error is None:
             return
         if self.debug:
-            self.err.print("".join(traceback.format_exception(error)), markup=False)
+            trace_text = "".join(traceback.format_exception(error))
+            self.err.print(trace_text, markup=False, soft_wrap=True)
         self.err.print(f"[red]Error:[/red] {escape(text)}")
         raise typer.Exit(code) from None
+
+
+def _console(stderr: bool) -> Console:
+    """On a terminal lines break between words; in files and pipes they stay whole."""
+    console = Console(stderr=stderr, highlight=False)
+    console.soft_wrap = not console.is_terminal
+    return console
 
 
 def _verdict(error: BaseException | None) -> tuple[int | None, str]:
     """Exit code and message of what went wrong; no code for what is not ours to handle."""
     if error is None:
         return 0, ""
-    if isinstance(error, MemoryLimitError):
-        return FAILED, str(error)
+    if isinstance(error, MemoryLimitError | StorageError):
+        return FAILED, _as_options(str(error))
     if isinstance(error, KronfillError):
         return MISUSED, _as_options(str(error))
     if isinstance(error, KeyboardInterrupt):
@@ -178,6 +203,18 @@ _SPELLINGS = {
     "method='imc'": "--method imc",
     "for rows=": "for --rows",
     "for cols=": "for --cols",
+    "another work_dir": "another folder (--work-dir)",
+    "exchange rows= and cols=": "exchange --rows and --cols",
+    "value_range must be": "--range must be",
+    "level must lie": "--level must lie",
+    "delta must be": "--delta must be",
+    "Files written by est.save(path) and Completion.save(path) can be loaded.": (
+        "Give one that was written with 'kronfill complete --save'."
+    ),
+    "If it should be a kernel up to noise, project it with kronfill.kernels.nearest_psd(K)": (
+        "No items can be as similar as it says. Take its lines as features (--rows-as features, "
+        "--cols-as features), or project it in Python with kronfill.kernels.nearest_psd."
+    ),
 }
 
 
@@ -188,9 +225,19 @@ def _as_options(text: str) -> str:
     return text
 
 
-def _cell(value: Any) -> str:
+def _cells(values: list[Any]) -> list[str]:
+    """A column of a table: numbers of about the same size have the same number of decimals."""
+    sizes = [abs(v) for v in values if isinstance(v, float) and math.isfinite(v) and v != 0]
+    form = ".4g"
+    if sizes and max(sizes) < DIGITS and max(sizes) < DIGITS * min(sizes):
+        whole = all(float(size).is_integer() for size in sizes)
+        form = f".{0 if whole else max(0, 3 - math.floor(math.log10(max(sizes))))}f"
+    return [_cell(value, form) for value in values]
+
+
+def _cell(value: Any, form: str) -> str:
     if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.4g}"
+        return "" if math.isnan(value) else f"{value:{form}}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

@@ -41,6 +41,14 @@ class Targets:
             "--report": self.report, "--save": self.save,
         }  # fmt: skip
         check_outputs(outputs, (self.table, self.pairs, *inputs))
+        for option, path, ends in (
+            ("--report", self.report, (".html", ".htm")),
+            ("--save", self.save, (".kf",)),
+        ):
+            if path is not None and path.suffix.lower() not in ends:
+                what = "an HTML page" if option == "--report" else "a model"
+                msg = f"{option} {path}: {what} is written, so the name must end in {ends[0]}."
+                raise ParameterError(msg)
 
     def named(self, layout: str, lines: int) -> Targets:
         """The file of details gets its name, if there is to be one."""

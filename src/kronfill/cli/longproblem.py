@@ -1,0 +1,159 @@
+"""A long table and its side information, made into a method that can be fitted to it."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from kronfill.cli.inputs import Sides, read_sides
+from kronfill.cli.longfiles import Given
+from kronfill.cli.session import Session
+from kronfill.data.entry_files import Roles, are_numbers
+from kronfill.data.lines import Axis, ParquetTable
+from kronfill.data.side_files import SideFile
+from kronfill.errors import ParameterError
+from kronfill.estimators import KKMCEX, RRMCEX
+from kronfill.estimators.longtables import LongTables
+from kronfill.kernels.base import Kernel
+from kronfill.problem import LARGE
+from kronfill.sides import RANK, is_thin, read_axis
+
+__all__ = ["LongProblem"]
+
+WEIGHTS = ("weight", "weights")
+
+
+@dataclass(frozen=True, eq=False)
+class LongProblem:
+    """What is settled before a long table is read.
+
+    Attributes
+    ----------
+    table : ParquetTable
+        The observations.
+    axes : pair of Axis
+        The rows and columns: the items of the side files.
+    kernels : pair of Kernel
+        How alike they are.
+    told : pair of str
+        What is known about them, in words.
+    """
+
+    table: ParquetTable
+    axes: tuple[Axis, Axis]
+    kernels: tuple[Kernel, Kernel]
+    told: tuple[str, str]
+
+    @classmethod
+    def of(cls, session: Session, given: Given, roles: Roles, sides: Sides) -> LongProblem:
+        """Read the side files, and of the table what its files say about themselves."""
+        table = _opened(given, roles)
+        names = table.columns
+        weight = "" if names.weight is None else f", weights from {names.weight!r}"
+        session.note(
+            f"{given.told}: long table of {table.lines:,} lines: rows from {names.row!r}, columns "
+            f"from {names.col!r}, values from {names.value!r}{weight}. It is streamed, never held "
+            "in memory."
+        )
+        read = read_sides(session, sides)
+        many = 2 * RANK if table.lines > LARGE else None
+        made = []
+        for side, name, column, option in zip(
+            read, ("row", "column"), (names.row, names.col), ("--rows", "--cols"), strict=True
+        ):
+            if side is None:
+                msg = (
+                    f"A table that is streamed is fitted in the space of what is known about its "
+                    f"rows and its columns: give {option} FILE too."
+                )
+                raise ParameterError(msg)
+            made.append(_axis(session, side, name, table.kind(column), many))
+        (row, row_kernel, row_told), (col, col_kernel, col_told) = made
+        session.fact(
+            table={"path": given.told, "files": len(given.paths), "lines": table.lines},
+            side_information={
+                name: {"path": side.table.path, "kind": side.kind, "found": side.told}
+                for name, side in zip(("rows", "columns"), read, strict=True)
+                if side is not None
+            },
+        )
+        return cls(table, (row, col), (row_kernel, col_kernel), (row_told, col_told))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.axes[0].size, self.axes[1].size
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What rows, columns and values are called."""
+        return self.table.columns.row, self.table.columns.col, self.table.columns.value
+
+    @property
+    def weighted(self) -> bool:
+        """Whether lines have weights."""
+        return self.table.columns.weight is not None
+
+    def estimator(self, method: str, mu: float | str, center: str | None) -> LongTables:
+        """Return the method, not fitted yet.
+
+        As in memory, the constant parts of thin kernels carry the mean of very many observations.
+        """
+        many = self.table.lines > LARGE and all(is_thin(kernel) for kernel in self.kernels)
+        if method == "kkmcex" and center == "mean" and many:
+            center = None
+        settings = {"mu": mu, "center": center}
+        if method == "rrmcex":
+            return RRMCEX(*self.kernels, **settings)
+        return KKMCEX(*self.kernels, **settings)
+
+    def ranks(self, estimator: LongTables) -> tuple[int, int]:
+        """Columns of the two factors in which it will be fitted."""
+        twin: Any = copy(estimator)
+        twin._axis_sizes()
+        twin.shape_ = self.shape
+        row, col = (basis.known(None).shape[1] for basis in twin._table_bases())
+        return row, col
+
+
+def _opened(given: Given, roles: Roles) -> ParquetTable:
+    """The files as one table; a column called weight has weights, as in a table in memory."""
+    paths = [str(path.absolute()) for path in given.paths]
+    weight = roles.weight or _weights(paths[0], (roles.row, roles.col, roles.value))
+    return ParquetTable(paths, roles.value, weight, roles.row, roles.col)
+
+
+def _weights(path: str, taken: tuple[str | None, ...]) -> str | None:
+    """The column that is called weight, if any."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        names = [str(name) for name in pq.read_schema(path).names]
+    except (pa.ArrowException, OSError):
+        return None  # ParquetTable says what is wrong
+    free = (name for name in names if name not in taken)
+    return next((name for name in free if name.lower() in WEIGHTS), None)
+
+
+def _axis(
+    session: Session, side: SideFile, name: str, kind: str, many: int | None
+) -> tuple[Axis, Kernel, str]:
+    """Items, kernel and what is known, from one side file.
+
+    Labels are numbers where the table has numbers and the file nothing else. Where the table has
+    whole numbers and the file other labels, the numbers are positions in the file.
+    """
+    numbers = kind in ("integer", "number") and are_numbers(side.labels)
+    labels: list[Any] = [int(label) for label in side.labels] if numbers else side.labels
+    found = read_axis(side.build(numbers), labels, len(labels), name, 0.0, many)
+    assert found.kernel is not None
+    coded = kind == "integer" and not numbers
+    if coded:
+        session.note(
+            f"The table names its {name}s by integer codes: 0 is {labels[0]!r}, the first of "
+            f"{side.table.path}."
+        )
+    axis = Axis(name, len(labels), None if coded else tuple(found.labels))
+    return axis, found.kernel, found.told
