@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 import kronfill as kf
 from kronfill.errors import KronfillWarning, LabelError, ParameterError
+from kronfill.sides import match
 
 RNG = np.random.default_rng(0)
 PLACES = pd.DataFrame(
@@ -140,8 +141,10 @@ def test_html_is_escaped_and_short():
 
 
 def test_missing_labels_are_named():
-    with pytest.raises(LabelError, match=r"1 of 10 row labels .* such as 'p9'"):
+    with pytest.raises(LabelError, match=r"1 of 10 row labels .* \('p9'\)"):
         kf.complete(table(), PLACES.drop(index="p9"))
+    with pytest.raises(LabelError, match=r"labels of the table's rows.*exchange rows= and cols="):
+        kf.complete(table(), cols=PLACES)
     with pytest.raises(LabelError, match="12 items without labels"):
         kf.complete(table(), np.eye(12))
     done = kf.complete(table(), PLACES, mu=0.1)
@@ -263,6 +266,35 @@ def test_unmatched_in_graphs_and_matrices():
     own = kf.kernels.precomputed(matrix)
     with pytest.raises(LabelError, match="must describe every row"):
         kf.complete(frame, rows=own, mu=0.1, unmatched="keep")
+
+
+@pytest.mark.parametrize("unmatched", ["keep", "drop"])
+def test_a_plain_list_of_lists(unmatched):
+    """Labelled by position, whatever list.index is."""
+    rows = [[1.0, 2.0, None], [2.0, None, 4.0], [None, 4.0, 5.0]]
+    known = pd.DataFrame({"x": [0.0, 1.0, 3.0]}, index=[0, 1, 7])
+    done = kf.complete(rows, known, mu=0.1, unmatched=unmatched)
+    same = kf.complete(pd.DataFrame(rows), known, mu=0.1, unmatched=unmatched)
+    pd.testing.assert_frame_equal(done.filled, same.filled, check_index_type=False)
+    assert list(done.filled.index) == ([0, 1, 2, 7] if unmatched == "keep" else [0, 1, 7])
+
+
+def test_new_rows_as_a_plain_list_are_numbered():
+    near = [[1.0, 0.5, 0.2], [0.5, 1.0, 0.5], [0.2, 0.5, 1.0]]
+    done = kf.complete([[1.0, 2.0], [2.0, None], [None, 3.0]], rows=near, mu=0.1)
+    new = [[0.4, 0.9, 0.4]]
+    found = done.extrapolate(rows=new)
+    assert list(found.index) == [0]
+    assert_allclose(found, done.extrapolate(rows=np.array(new)))
+
+
+def test_counts_of_one_are_singular():
+    one = pd.DataFrame({"x": [1.0]}, index=["a"])
+    done = kf.complete(pd.DataFrame([[1.0, 2.0, None]], index=["a"]), one, mu=0.1)
+    assert "1 feature of 1 item" in repr(done)
+    assert str(match(one, ("a",), "row")) == "1 of 1 row of the table is in the side information"
+    with pytest.raises(LabelError, match="1 of 1 row label of the table is not in"):
+        kf.complete(pd.DataFrame([[1.0, None]], index=["b"]), one)
 
 
 def test_unmatched_cannot_be_everything():

@@ -702,6 +702,16 @@ def test_a_newer_version_says_who_wrote_it(small, tmp_path):
         kf.load(path)
 
 
+def test_a_class_of_a_later_kronfill_is_not_called_damage_only(small, tmp_path):
+    def later(manifest, _):
+        manifest["kronfill"] = "9.1"
+        manifest["objects"][0]["class"] = "Quantum"
+
+    path = written(tmp_path / "model.kf", rebuilt(small[1], later))
+    with pytest.raises(ModelFileError, match=r"'Quantum'.* written by kronfill 9\.1.* upgrade"):
+        kf.load(path)
+
+
 def first(manifest, name):
     return next(line for line in manifest["objects"] if line["class"] == name)["state"]
 

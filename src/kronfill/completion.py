@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
+from kronfill.data._counts import count_of
 from kronfill.data._tables import import_pandas
 from kronfill.details import STATUS, Described, with_constants
 from kronfill.errors import KronfillWarning
@@ -254,7 +255,7 @@ class Completion(Described):
         pd = import_pandas("extrapolated tables")
         values = self.model.extrapolate(with_constants(rows), with_constants(cols))
         index, columns = (
-            own if new is None else getattr(new, "index", None)
+            own if new is None else new.index if hasattr(new, "iloc") else None
             for new, own in zip((rows, cols), self._index, strict=True)
         )
         return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
@@ -335,14 +336,14 @@ class Completion(Described):
         warm = (n - len(obs.cold_rows)) * (l - len(obs.cold_cols))
         counts = [("observed", obs.m), ("filled", warm - obs.m), ("extrapolated", n * l - warm)]
         title = (
-            f"Completion of {_count(n, 'row')} x {_count(l, 'column')} by "
+            f"Completion of {count_of(n, 'row')} x {count_of(l, 'column')} by "
             f"{type(self.model).__name__} (mu = {self.model.mu_:.3g})"
         )
         return title, counts, f"rows: {self._told[0]}; columns: {self._told[1]}"
 
     def __repr__(self) -> str:
         title, counts, told = self._summary()
-        lines = [f"  {name:<13} {k:,} {'entry' if k == 1 else 'entries'}" for name, k in counts]
+        lines = [f"  {name:<13} {count_of(k, 'entry', 'entries')}" for name, k in counts]
         return "\n".join([title, *lines, f"  {told}"])
 
     def _repr_html_(self) -> str:
@@ -358,10 +359,6 @@ class Completion(Described):
             f"<div><p><b>{escape(title)}</b><br>{escape(told)}</p>"
             f"<table>{cells}</table><p>First rows and columns, filled:</p>{head}</div>"
         )
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _longer(own: Any, labels: tuple[Any, ...]) -> Any:

@@ -1,10 +1,14 @@
-"""How good a method is on what it has not seen: four questions, beside two baselines."""
+"""How good predictions are: entries, rows and columns are hidden from a fit, and predicted by it.
+
+What is left of a hidden entry's row and column decides how hard it is, so that entries are kept
+apart by kind; two simple rules are asked the same.
+"""
 
 from __future__ import annotations
 
-import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -12,169 +16,356 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from kronfill.data import Observations
-from kronfill.errors import DataError, ParameterError
+from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.linalg.effects import EffectsDesign
+from kronfill.selection.hidden import hide, kinds_of
 from kronfill.selection.splitters import ColumnKFold, EntryKFold, RowColumnKFold, RowKFold
 
-__all__ = ["QUESTIONS", "Score", "evaluate"]
+__all__ = [
+    "FOLDS", "KINDS", "QUESTIONS", "Evaluation", "Held", "Progress", "Score", "counted",
+    "cross_validate", "evaluate", "hold_out", "score",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
-Predictor = Callable[[Observations, Observations], Floats]
+Index = NDArray[np.intp]
+Splits = list[tuple[Index, Index]]
+Progress = Callable[[str, float], None]
 
-QUESTIONS = ("entries", "new rows", "new columns", "both new")
-BASELINES = ("mean", "row + column effects")
+KINDS = ("known", "row", "column", "both")
+"""What is new to the fit: nothing, the row, the column, both; in the order of ``kinds_of``."""
+QUESTIONS = dict(zip(KINDS, ("entries", "new rows", "new columns", "both new"), strict=True))
+FOLDS = 5
+FOLDS_LIMIT = 3000
+"""Up to this many observations folds are left out in turn; beyond, a part is hidden once."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """How one method answered one question.
+    """How far predictions are from what was observed.
 
     Attributes
     ----------
-    question : str
-        One of :data:`QUESTIONS`: what the training part had not seen of the entries tested.
-    method : str
-        The method, or a baseline.
-    rmse, mae, r2 : float
-        Root mean square error, mean absolute error, and share of the variance explained; over all
-        entries tested. NaN where the question cannot be asked.
-    tested : int
-        Number of entries tested.
-    seconds : float
-        Time of all fits and predictions.
-    note : str
-        Why the question could not be asked, or empty.
+    rmse, mae : float
+        Root mean square error and mean absolute error.
+    r2 : float or None
+        Share of the variance explained; None for values that do not vary.
     """
 
-    question: str
-    method: str
     rmse: float
     mae: float
-    r2: float
-    tested: int
-    seconds: float
-    note: str = ""
+    r2: float | None
 
 
-def evaluate(
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Entries of one kind that were hidden from the fit that predicts them.
+
+    Attributes
+    ----------
+    rows, cols : ndarray of int
+        Where they are.
+    observed : ndarray
+        Their values.
+    predicted : ndarray
+        What the method says from the other observations.
+    mean, effects : ndarray
+        What two simple rules say from the same: the mean of all values; mean, row effect and
+        column effect.
+    """
+
+    rows: Index
+    cols: Index
+    observed: Floats
+    predicted: Floats
+    mean: Floats
+    effects: Floats
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, where: Any) -> Held:
+        """Some of the entries."""
+        return Held(*(getattr(self, name)[where] for name in Held.__dataclass_fields__))
+
+    def scores(self) -> tuple[Score, Score, Score]:
+        """Scores of the method, of the mean, and of mean, row and column effects."""
+        own, mean, effects = (
+            score(self.observed, guess) for guess in (self.predicted, self.mean, self.effects)
+        )
+        return own, mean, effects
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Predictions for hidden entries; what :func:`evaluate` returns.
+
+    Attributes
+    ----------
+    scheme : {"folds", "hold-out", "none"}
+        Whether folds were left out in turn, or a part hidden once, or nothing could be.
+    folds : int
+        Number of folds; 1 for a hold-out.
+    seed : int
+        Seed of the split.
+    parts : dict of str to Held
+        Hidden entries by kind: "known" where row and column have other observations, "row" in rows
+        without any, "column" in columns without any, "both". Kinds without entries are left out.
+    notes : dict of str to str
+        Why a kind that was asked for is left out.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.report import evaluate
+    >>> table = np.add.outer(np.arange(6.0), np.arange(5.0))
+    >>> done = evaluate(kf.complete(table, method="mc", rank=2, mu=0.01))
+    >>> done.scheme, sorted(done.parts)
+    ('folds', ['column', 'known', 'row'])
+    """
+
+    scheme: str
+    folds: int
+    seed: int
+    parts: dict[str, Held]
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def evaluate(completion: Any, *, seed: int = 0, progress: Progress | None = None) -> Evaluation:
+    """Hide entries, rows and columns, fit again without them, predict them.
+
+    Parameters
+    ----------
+    completion : Completion
+        A completed table. Its ridge weight is kept: it is not chosen again in each fit.
+    seed : int, default=0
+        Seed of the split.
+    progress : callable, optional
+        Called with what is being done and the share that is done.
+
+    Returns
+    -------
+    Evaluation
+
+    Notes
+    -----
+    Up to 3,000 observations: five folds each of entries, of rows and of columns. Beyond: one more
+    fit, from which a tenth of the rows, of the columns and of the other entries is hidden.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.report import evaluate
+    >>> table = np.add.outer(np.arange(6.0), np.arange(5.0))
+    >>> known = evaluate(kf.complete(table, method="mc", rank=2, mu=0.01)).parts["known"]
+    >>> bool(np.abs(known.observed - known.predicted).max() < 0.5)
+    True
+    """
+    model, obs = completion.model, completion.observations
+    if counted(obs).m > FOLDS_LIMIT:
+        return hold_out(model, obs, seed)
+    with warnings.catch_warnings():  # the user was told at the first fit
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return cross_validate(_kept(model), obs, KINDS[:3], seed=seed, progress=progress)
+
+
+def cross_validate(
     estimator: MatrixRegressor,
     observations: Observations,
-    folds: int = 5,
-    random_state: int = 0,
-    questions: tuple[str, ...] = QUESTIONS,
-    progress: Callable[[str], None] | None = None,
-) -> list[Score]:
-    """Cross-validate a method and two baselines for each of the four questions.
+    kinds: tuple[str, ...] = KINDS,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Leave folds of entries, of rows, of columns and of both out in turn, and predict them.
 
     Parameters
     ----------
     estimator : estimator
         The method, fitted or not; ``mu="auto"`` is chosen anew in each fold.
     observations : Observations
-        The data.
+        The data; those of weight zero take no part.
+    kinds : tuple of str, default=("known", "row", "column", "both")
+        What the fit is not to know of the entries that it predicts.
     folds : int, default=5
-        Number of folds of entries, of rows and of columns (at most as many as there are). "both
-        new" takes 3 x 3 blocks of rows and columns, 2 x 2 with fewer than five folds.
-    random_state : int, default=0
-        Seed of the folds, which all methods share.
-    questions : tuple of str, default=("entries", "new rows", "new columns", "both new")
-        Which questions.
+        Number of folds of entries, of rows and of columns (at most as many as there are). "both"
+        takes 3 x 3 blocks of rows and columns, 2 x 2 with fewer than five folds.
+    seed : int, default=0
+        Seed of the folds.
     progress : callable, optional
-        Called with a few words before each fit.
+        Called with what is being done and the share that is done.
 
     Returns
     -------
-    list of Score
-        One for each question and method, the method first.
+    Evaluation
 
     Examples
     --------
     >>> import numpy as np, kronfill as kf
-    >>> from kronfill.evaluation import evaluate
+    >>> from kronfill.evaluation import cross_validate
     >>> x = np.linspace(0, 1, 12)
     >>> kernel = kf.kernels.rbf(x, length_scale=0.5) + kf.kernels.constant(12)
     >>> obs = kf.Observations.from_matrix(np.sin(3 * x)[:, None] + np.cos(3 * x)[None, :])
-    >>> scores = evaluate(kf.KKMCEX(kernel, kernel, mu=0.01), obs, questions=("new rows",))
-    >>> [(score.method, score.rmse < 0.1) for score in scores]
-    [('KKMCEX', True), ('mean', False), ('row + column effects', False)]
+    >>> found = cross_validate(kf.KKMCEX(kernel, kernel, mu=0.01), obs, ("row",))
+    >>> own, mean, effects = found.parts["row"].scores()
+    >>> own.rmse < 0.1 < min(mean.rmse, effects.rmse)
+    True
     """
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
         msg = f"folds must be an integer of at least 2, got {folds!r}."
         raise ParameterError(msg)
-    name = type(estimator).__name__
-    methods: dict[str, Predictor] = {
-        name: lambda train, test: _fitted(estimator, train, test),
-        BASELINES[0]: lambda train, test: _effects(train, test, "mean"),
-        BASELINES[1]: lambda train, test: _effects(train, test, "both"),
-    }
-    out = []
-    for question in questions:
+    if not set(kinds) <= set(KINDS):
+        msg = f"kinds must be among {KINDS}, got {kinds!r}."
+        raise ParameterError(msg)
+    obs = counted(observations)
+    parts: dict[str, Held] = {}
+    notes: dict[str, str] = {}
+    for k, kind in enumerate(kinds):
+
+        def say(what: str, share: float, k: int = k) -> None:
+            if progress is not None:
+                progress(what, (k + share) / len(kinds))
+
         try:
-            parts = list(_splitter(question, observations, folds, random_state).split(observations))
-        except ParameterError as error:
-            out.append(_unasked(question, name, error))
-            continue
-        for method, predict in methods.items():
-            out.append(_score(question, method, predict, observations, parts, progress))
-    return out
-
-
-def _unasked(question: str, method: str, error: Exception) -> Score:
-    return Score(question, method, np.nan, np.nan, np.nan, 0, 0.0, str(error))
-
-
-def _splitter(question: str, obs: Observations, folds: int, seed: int) -> Any:
-    rows, cols = (int(np.count_nonzero(c)) for c in (obs.row_counts, obs.col_counts))
-    if question == "entries":
-        return EntryKFold(min(folds, max(2, obs.m)), random_state=seed)
-    if question == "new rows":
-        return RowKFold(min(folds, max(2, rows)), random_state=seed)
-    if question == "new columns":
-        return ColumnKFold(min(folds, max(2, cols)), random_state=seed)
-    if question == "both new":
-        side = 3 if folds >= 5 and min(rows, cols) >= 6 else 2
-        return RowColumnKFold(side, side, random_state=seed)
-    msg = f"questions must be among {QUESTIONS}, got {question!r}."
-    raise ParameterError(msg)
-
-
-def _fitted(estimator: MatrixRegressor, train: Observations, test: Observations) -> Floats:
-    return cast("MatrixRegressor", clone(estimator)).fit(train).predict(test)
-
-
-def _effects(train: Observations, test: Observations, kind: Any) -> Floats:
-    design = EffectsDesign(train.rows, train.cols, train.shape, kind, train.weights)
-    return np.asarray(design.fit(train.values).at(test.rows, test.cols))
-
-
-def _score(
-    question: str,
-    method: str,
-    predict: Predictor,
-    obs: Observations,
-    parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]],
-    progress: Callable[[str], None] | None,
-) -> Score:
-    begun = time.perf_counter()
-    errors, values = [], []
-    for k, (train, test) in enumerate(parts, 1):
-        if progress is not None:
-            progress(f"{question}: {method}, fold {k} of {len(parts)}")
-        held = obs.take(test)
-        try:
-            errors.append(held.values - predict(obs.take(train), held))
+            splits = _splits(kind, obs, folds, seed)
+            parts[kind] = _left_out(estimator, obs, kind, splits, say)
         except DataError as error:
-            return _unasked(question, method, error)
-        values.append(held.values)
-    gap, truth = np.concatenate(errors), np.concatenate(values)
-    spread = float(np.sum((truth - truth.mean()) ** 2))
-    return Score(
-        question,
-        method,
-        float(np.sqrt(np.mean(gap**2))),
-        float(np.mean(np.abs(gap))),
-        1 - float(np.sum(gap**2)) / spread if spread > 0 else np.nan,
-        len(gap),
-        time.perf_counter() - begun,
+            notes[kind] = str(error)
+    return Evaluation("folds" if parts else "none", folds if parts else 0, seed, parts, notes)
+
+
+def hold_out(model: MatrixRegressor, observations: Observations, seed: int = 0) -> Evaluation:
+    """Hide a tenth of the rows, of the columns and of the other entries from one more fit.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted method. Its ridge weight is kept.
+    observations : Observations
+        What it was fitted to.
+    seed : int, default=0
+        Seed of what is hidden.
+
+    Returns
+    -------
+    Evaluation
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.evaluation import hold_out
+    >>> model = kf.complete(np.add.outer(np.arange(20.0), np.arange(15.0)), method="mc").model
+    >>> hold_out(model, model.observations_).scheme
+    'hold-out'
+    """
+    train, test = hide(counted(observations), np.random.default_rng(seed))
+    with warnings.catch_warnings():  # the user was told at the first fit
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = _predicted(_kept(model), train, test)
+    return Evaluation("hold-out", 1, seed, _by_kind([found]))
+
+
+def score(observed: Floats, predicted: Floats) -> Score:
+    """Root mean square and mean absolute error, and the share of the variance explained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kronfill.evaluation import score
+    >>> score(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0]))
+    Score(rmse=0.0, mae=0.0, r2=1.0)
+    """
+    gap = observed - predicted
+    spread = float(np.mean((observed - observed.mean()) ** 2))
+    square = float(np.mean(gap**2))
+    r2 = 1.0 - square / spread if spread > 0 else None
+    return Score(float(np.sqrt(square)), float(np.mean(np.abs(gap))), r2)
+
+
+def counted(obs: Observations) -> Observations:
+    """The observations that have a weight: others take no part in a fit."""
+    if obs.weights is None or obs.weights.all():
+        return obs
+    return obs.take(obs.weights > 0)
+
+
+def _kept(model: MatrixRegressor) -> MatrixRegressor:
+    """The method with the ridge weight that was chosen."""
+    return cast("MatrixRegressor", clone(model).set_params(mu=float(model.mu_)))
+
+
+def _splits(kind: str, obs: Observations, folds: int, seed: int) -> Splits:
+    """Training and test part of each fold."""
+    try:
+        return list(_splitter(kind, obs, folds, seed).split(obs))
+    except ParameterError as error:  # too few of something, which is no fault of the parameters
+        raise DataError(str(error)) from error
+
+
+def _splitter(kind: str, obs: Observations, folds: int, seed: int) -> Any:
+    rows, cols = (int(np.count_nonzero(c)) for c in (obs.row_counts, obs.col_counts))
+    if kind == "known":
+        return EntryKFold(min(folds, max(2, obs.m)), random_state=seed)
+    if kind == "row":
+        return RowKFold(min(folds, max(2, rows)), random_state=seed)
+    if kind == "column":
+        return ColumnKFold(min(folds, max(2, cols)), random_state=seed)
+    side = 3 if folds >= 5 and min(rows, cols) >= 6 else 2
+    return RowColumnKFold(side, side, random_state=seed)
+
+
+def _left_out(
+    estimator: MatrixRegressor, obs: Observations, kind: str, folds: Splits, say: Progress
+) -> Held:
+    """The hidden entries of all folds that turn out to be of this kind."""
+    held = []
+    for k, (train, test) in enumerate(folds):
+        say(f"{QUESTIONS[kind]}, fold {k + 1} of {len(folds)}", k / len(folds))
+        held.append(_predicted(estimator, obs.take(train), obs.take(test)))
+    found = _by_kind(held)
+    if kind not in found:
+        msg = f"There is no entry for which, once it is hidden, {_LEFT[kind]}."
+        raise DataError(msg)
+    return found[kind]
+
+
+_LEFT = {
+    "known": "something else is known in its row and in its column",
+    "row": "something else is known in its column but not in its row",
+    "column": "something else is known in its row but not in its column",
+    "both": "nothing else is known in its row or in its column",
+}
+
+
+def _predicted(
+    estimator: MatrixRegressor, train: Observations, test: Observations
+) -> tuple[Held, Index]:
+    """Predictions of the test entries from the others, and what kind each entry is."""
+    other = cast("MatrixRegressor", clone(estimator)).fit(train)
+    effects = EffectsDesign(train.rows, train.cols, train.shape, "both", train.weights)
+    mean = float(np.average(train.values, weights=train.weights))
+    held = Held(
+        test.rows,
+        test.cols,
+        test.values,
+        other.predict(test),
+        np.full(test.m, mean),
+        effects.fit(train.values).at(test.rows, test.cols),
     )
+    return held, kinds_of(train, test.rows, test.cols)
+
+
+def _by_kind(held: list[tuple[Held, Index]]) -> dict[str, Held]:
+    """The entries of all fits together, sorted by kind."""
+    found = {}
+    for code, name in enumerate(KINDS):
+        whole = _joined([part.take(kinds == code) for part, kinds in held])
+        if len(whole):
+            found[name] = whole
+    return found
+
+
+def _joined(parts: list[Held]) -> Held:
+    names = Held.__dataclass_fields__
+    return Held(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.base import clone
 
+from kronfill.data._counts import count_of
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.posterior import DIRECT_LIMIT, GaussianProcessReading
-from kronfill.selection.hidden import LEAST, hide, kinds_of
+from kronfill.evaluation import KINDS, Evaluation, counted, hold_out
+from kronfill.selection.hidden import LEAST, kinds_of
 
 __all__ = [
     "METHODS",
@@ -85,14 +86,12 @@ class Calibrated(Intervals):
     are like the known ones; the k-th smallest of c errors with k = ceil(level (c + 1)).
     """
 
-    def __init__(self, model: MatrixRegressor, random_state: int = 0) -> None:
-        self._obs = model.observations_
-        train, test = hide(self._obs, np.random.default_rng(random_state))
-        other = cast("MatrixRegressor", clone(model).set_params(mu=float(model.mu_)))
-        other.fit(train)
-        kinds = kinds_of(train, test.rows, test.cols)
-        errors = np.abs(test.values - other.predict(test))
-        self._errors = [np.sort(errors[kinds == kind]) for kind in range(4)]
+    def __init__(self, model: MatrixRegressor, found: Evaluation | None = None) -> None:
+        """Take the errors of a hold-out that was made already, or make one."""
+        self._obs = counted(model.observations_)
+        parts = (found or hold_out(model, self._obs)).parts
+        errors = {kind: np.abs(part.observed - part.predicted) for kind, part in parts.items()}
+        self._errors = [np.sort(errors.get(kind, np.empty(0))) for kind in KINDS]
         counts = ", ".join(
             f"{len(part):,} in {name}"
             for part, name in zip(self._errors, _KINDS, strict=True)
@@ -179,7 +178,8 @@ def _of_gaussian(model: GaussianProcessReading, count: int, method: str) -> Inte
 
 def _calibrated(model: MatrixRegressor) -> Intervals:
     if model.observations_.m < LEAST:
-        return Nowhere(f"none: {model.observations_.m} observations are too few to measure errors")
+        few = count_of(model.observations_.m, "observation")
+        return Nowhere(f"none: too few to measure errors, {few}")
     try:
         return Calibrated(model)
     except DataError as error:  # nothing left to fit, or to measure

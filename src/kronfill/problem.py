@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
+from kronfill.data._arrays import listing
+from kronfill.data._counts import count_of
 from kronfill.errors import EmptyDataError, LabelError, ParameterError
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
 from kronfill.estimators.base import MatrixRegressor
@@ -17,7 +20,18 @@ from kronfill.linalg.auto import Auto
 from kronfill.linalg.costs import Size
 from kronfill.linalg.criteria import path_minimum
 from kronfill.linalg.pcg import PCG
-from kronfill.sides import IDENTITY, MANY, NOTHING, RANK, Axis, Match, is_thin, match, read_axis
+from kronfill.sides import (
+    IDENTITY,
+    MANY,
+    NOTHING,
+    RANK,
+    Axis,
+    Match,
+    is_thin,
+    match,
+    read_axis,
+    some_of,
+)
 
 __all__ = ["METHODS", "UNMATCHED", "Problem", "labelled"]
 
@@ -87,11 +101,12 @@ class Problem:
             msg = f"unmatched must be one of {UNMATCHED}, got {unmatched!r}."
             raise ParameterError(msg)
         obs = labelled(table)
-        known = [getattr(table, "index", None), getattr(table, "columns", None)]
+        # A list has an index too, which is something else.
+        known = [table.index, table.columns] if hasattr(table, "iloc") else [None, None]
         first = match(rows, obs.row_labels, "row")
         second = match(cols, obs.col_labels, "column")
-        for found in (first, second):
-            _settle(found, unmatched, method)
+        for found, others in ((first, obs.col_labels), (second, obs.row_labels)):
+            _settle(found, unmatched, method, others or ())
         if unmatched == "drop":
             obs, kept = _restricted(obs, first, second)
             known = [
@@ -224,35 +239,53 @@ def _over(obs: Observations, rows: Any, cols: Any) -> Observations:
     )  # fmt: skip
 
 
-def _settle(found: Match | None, unmatched: str, method: str) -> None:
+def _settle(found: Match | None, unmatched: str, method: str, others: Sequence[Any]) -> None:
     """Raise if labels lack side information and nothing was said about them."""
     if found is None or not found.only_table:
         return
     name, total = found.axis, found.both + len(found.only_table)
-    some = ", ".join(map(repr, found.only_table[:3]))
+    some = some_of(found.only_table)
+    _refuse_exchanged(found, others)
     if unmatched == "keep" and method == "imc":
         msg = (
-            f"method='imc' predicts from features alone, and {len(found.only_table)} {name}s, such "
-            f"as {some}, have none. Drop them (unmatched='drop'), or use another method."
+            "method='imc' predicts from features alone; it cannot do without those of "
+            f"{count_of(len(found.only_table), name)}, {some}. Drop them "
+            "(unmatched='drop'), or use another method."
         )
         raise LabelError(msg)
     if unmatched == "keep" and not found.both:
         msg = (
             f"No {name} label of the table is in what is known about the {name}s: they are like "
-            f"{some} there and like {', '.join(map(repr, found.only_side[:3]))} here. Is it the "
-            "right file, and are the labels written in the same way?"
+            f"{', '.join(map(repr, found.only_table[:3]))} there and like "
+            f"{', '.join(map(repr, found.only_side[:3]))} here. Is it the right file, and are the "
+            "labels written in the same way?"
         )
         raise LabelError(msg)
     if unmatched == "error":
-        there = ", ".join(map(repr, found.only_side[:3])) or "all in the table"
+        there = listing([repr(label) for label in found.only_side[:3]], len(found.only_side))
+        there = there or "none"
         msg = (
-            f"{len(found.only_table)} of {total} {name} labels of the table are not in what is "
-            f"known about the {name}s, such as {some}. The labels that are only there: {there}. If "
-            f"they are written differently, make them agree. Otherwise say what to do with such "
+            f"{len(found.only_table):,} of {count_of(total, name + ' label')} of the table "
+            f"{'is' if len(found.only_table) == 1 else 'are'} not in what is "
+            f"known about the {name}s ({some}). The labels that are only there: {there}. If they "
+            f"are written differently, make them agree. Otherwise say what to do with such "
             f"{name}s: unmatched='keep' takes them as known by their entries only, "
             "unmatched='drop' leaves them out."
         )
         raise LabelError(msg)
+
+
+def _refuse_exchanged(found: Match, others: Sequence[Any]) -> None:
+    """Raise if what is known about one axis has the labels of the other."""
+    there = set(found.only_side)
+    if found.both or not there or 2 * len(there & set(others)) < len(there):
+        return
+    name, other = (found.axis, "column" if found.axis == "row" else "row")
+    msg = (
+        f"What is given about the {name}s has the labels of the table's {other}s, such as "
+        f"{', '.join(map(repr, found.only_side[:3]))}: exchange rows= and cols=."
+    )
+    raise LabelError(msg)
 
 
 def _restricted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,13 +11,18 @@ from numpy.typing import NDArray
 
 from kronfill import kernels
 from kronfill.data import Labels
-from kronfill.errors import LabelError, ParameterError
+from kronfill.data._counts import count_of
+from kronfill.data.side_files import HOLDS
+from kronfill.errors import LabelError, NotPSDError, NotSymmetricError, ParameterError
 from kronfill.kernels import Kernel
 from kronfill.kernels.algebra import Product, Scaled, Sum
 from kronfill.kernels.given import Constant, Identity
 from kronfill.kernels.thin import Thin, thin
 
-__all__ = ["IDENTITY", "NOTHING", "Axis", "Match", "feature_kinds", "is_thin", "match", "read_axis"]
+__all__ = [
+    "IDENTITY", "NOTHING", "Axis", "Match", "feature_categories", "feature_kinds", "is_thin",
+    "match", "read_axis", "some_of",
+]  # fmt: skip
 
 IDENTITY = 0.1
 """Weight of the identity part that is added to a kernel made from features or a graph."""
@@ -52,23 +58,24 @@ class Match:
         """Say what matched, and what becomes of the rest."""
         total = self.both + len(self.only_table)
         fate = {"keep": ": kept, known by entries only", "drop": ": dropped"}.get(unmatched, "")
-        parts = [
-            f"{self.both:,} of {total:,} {self.axis}s of the table are in the side information"
-        ]
+        verb = "is" if total == 1 else "are"
+        there = f"{self.both:,} of {count_of(total, self.axis)} of the table {verb}"
+        parts = [f"{there} in the side information"]
         for labels, where, then in (
             (self.only_table, "the table", fate),
             (self.only_side, "the side information", ": to be extrapolated"),
         ):
             if labels:
-                parts.append(f"{len(labels):,} only in {where}, such as {_some(labels)}{then}")
+                parts.append(f"{len(labels):,} only in {where}, {some_of(labels)}{then}")
         return "; ".join(parts)
 
     def __str__(self) -> str:
         return self.told()
 
 
-def _some(labels: tuple[Any, ...]) -> str:
-    return ", ".join(map(repr, labels[:3]))
+def some_of(labels: Sequence[Any]) -> str:
+    """Up to three labels, and whether these are all."""
+    return "such as " * (len(labels) > 3) + ", ".join(map(repr, labels[:3]))
 
 
 @dataclass(frozen=True)
@@ -130,11 +137,11 @@ def read_axis(
         return _matched(side, labels, size, name, f"kernel {side!r}")
     if _is_graph(side):
         kernel = kernels.diffusion(_with_nodes(side, labels))
-        told = f"graph of {len(side.nodes)} nodes"
+        told = f"graph of {count_of(len(side.nodes), 'node')}"
         return _with_parts(_matched(kernel, labels, size, name, told), identity, many)
     if _is_frame(side):
-        if len(side.index) == len(side.columns) and set(side.index) == set(side.columns):
-            kernel = kernels.precomputed(_padded(side, labels))
+        if _is_similarity(side):
+            kernel = _similar(_padded(side, labels), name)
             matched = _matched(kernel, labels, size, name, "similarity matrix")
             return _with_parts(matched, identity, many)
         return _with_parts(_featured(side, labels, name), identity, many)
@@ -148,6 +155,13 @@ def read_axis(
     kernel = kernels.as_kernel(side, f"{name}s")
     matched = _matched(kernel, labels, size, name, "similarity matrix")
     return _with_parts(matched, identity, many)
+
+
+def _is_similarity(side: Any) -> bool:
+    """Whether a data frame has the same labels on both axes, and was not said to hold features."""
+    if getattr(side, "attrs", {}).get(HOLDS) == "features":
+        return False
+    return len(side.index) == len(side.columns) and set(side.index) == set(side.columns)
 
 
 def _with_nodes(graph: Any, labels: Any) -> Any:
@@ -169,8 +183,28 @@ def _padded(similar: Any, labels: Any) -> Any:
     return similar.reindex(index=index, columns=index, fill_value=0.0)
 
 
+def _similar(similar: Any, name: str) -> Kernel:
+    """The kernel of a labelled matrix; what is wrong with it is told by label."""
+    try:
+        return kernels.precomputed(similar)
+    except NotSymmetricError:
+        values = similar.loc[:, similar.index].to_numpy(dtype=float)
+        i, j = np.unravel_index(np.argmax(np.abs(values - values.T)), values.shape)
+        one, two = similar.index[i], similar.index[j]
+        msg = (
+            f"The similarities of the {name}s are not symmetric: that of {one!r} and {two!r} is "
+            f"{values[i, j]:.6g}, that of {two!r} and {one!r} {values[j, i]:.6g}. They must be the "
+            "same; take their mean if that is what is meant."
+        )
+        raise NotSymmetricError(msg) from None
+    except NotPSDError as error:
+        rest = str(error).removeprefix("kernel ")
+        msg = f"The matrix of similarities of the {name}s {rest}"
+        raise NotPSDError(msg, error.smallest_eigenvalue) from None
+
+
 def _featured(side: Any, labels: Any, name: str) -> Axis:
-    told = f"{side.shape[1]} features of {len(side)} items"
+    told = f"{count_of(side.shape[1], 'feature')} of {count_of(len(side), 'item')}"
     order, merged = _order(Labels(side.index, axis=name), labels)
     known = order >= 0
     if known.all():
@@ -188,8 +222,9 @@ def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str) -> Ax
     if kernel.labels is None:
         if kernel.n != size:
             msg = (
-                f"The {name} kernel has {kernel.n} items without labels, the table has {size} "
-                f"{name}s: give one item per {name} in the order of the table, or labels."
+                f"The {name} kernel has {count_of(kernel.n, 'item')} without labels, the table has "
+                f"{count_of(size, name)}: give one item per {name} in the order of the table, or "
+                "labels."
             )
             raise LabelError(msg)
         return Axis(labels, kernel, None, told)
@@ -234,22 +269,41 @@ def is_thin(kernel: Kernel | None) -> bool:
 
 def feature_kinds(model: Any, axis: int) -> dict[str, str] | None:
     """What each feature is by which a fitted method knows its rows (0) or columns (1), or None."""
-    tables = getattr(model, "_tables", None)  # of IMC
-    kernel = getattr(model, ("row_kernel", "col_kernel")[axis], None)
-    kinds = _table_kinds(tables[axis]) if tables is not None else _kernel_kinds(kernel)
+    kinds = {
+        name: kind
+        for encoder in _encoders(model, axis)
+        for kind, names in encoder.kinds.items()
+        for name in names
+    }
     if not kinds:
         return None
     return {name: kind for name, kind in kinds.items() if name not in (KNOWN, CONSTANT)}
 
 
-def _kernel_kinds(kernel: Any) -> dict[str, str]:
+def feature_categories(model: Any, axis: int) -> dict[str, tuple[str, ...]]:
+    """The categories that a fitted method knows, by feature of its rows (0) or columns (1)."""
+    return {
+        name: values
+        for encoder in _encoders(model, axis)
+        for name, values in zip(encoder.kinds["category"], encoder.categories, strict=True)
+    }
+
+
+def _encoders(model: Any, axis: int) -> Iterator[Any]:
+    """What encodes the features of data frames by which a fitted method knows an axis."""
+    tables = getattr(model, "_tables", None)  # of IMC
+    kernel = getattr(model, ("row_kernel", "col_kernel")[axis], None)
+    for table in _kernel_tables(kernel) if tables is None else [tables[axis]]:
+        encoder = getattr(table, "_encoder", None)
+        if getattr(encoder, "kinds", None):
+            yield encoder
+
+
+def _kernel_tables(kernel: Any) -> Iterator[Any]:
     if isinstance(kernel, Sum | Product):
-        return {name: kind for part in kernel.parts for name, kind in _kernel_kinds(part).items()}
-    if isinstance(kernel, Scaled | Thin):
-        return _kernel_kinds(kernel.base)
-    return _table_kinds(getattr(kernel, "_table", None))
-
-
-def _table_kinds(table: Any) -> dict[str, str]:
-    kinds = getattr(getattr(table, "_encoder", None), "kinds", None) or {}
-    return {name: kind for kind, names in kinds.items() for name in names}
+        for part in kernel.parts:
+            yield from _kernel_tables(part)
+    elif isinstance(kernel, Scaled | Thin):
+        yield from _kernel_tables(kernel.base)
+    else:
+        yield getattr(kernel, "_table", None)

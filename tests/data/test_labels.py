@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from kronfill.data import Labels
 from kronfill.errors import LabelError
@@ -18,6 +18,7 @@ from kronfill.errors import LabelError
 hashable = st.text() | st.integers() | st.dates() | st.tuples(st.integers(), st.text())
 
 
+@settings(deadline=None)
 @given(st.lists(hashable, unique=True, min_size=1), st.data())
 def test_index_is_the_inverse_of_getitem(values, data):
     labels = Labels(values)

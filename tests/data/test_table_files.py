@@ -93,7 +93,9 @@ def test_separators_are_found(tmp_path, text, told):
     ("content", "says"),
     [
         (b"", "is empty"),
-        (b"a,b\n1,2,3\n", "Expected 2 columns, got 3"),
+        (b"a,b\n1,2,3\n", "line 2 has 3 cells, the header 2"),
+        (b'a,b\n"x\ny",2\n\n1\n', "line 5 has 1 cell, the header 2"),
+        (b"a,b", "a header but no lines below it"),
         (b"a,b,a\n1,2,3\n", "more than one column called 'a'"),
         (b"a,,b\n1,2,3\n", "column 2 has no name"),
         (b"a,b\n\xff,1\n", "UTF-8"),
@@ -147,7 +149,7 @@ def test_wide_and_long_are_told_apart(tmp_path):
     assert obs.X.tolist() == [[0, 0], [1, 1]]
     long = entries(tmp_path, "who,what,v\nb,x,1\na,y,2\nb,y,\n")
     assert long.layout == "long"
-    assert "1 lines have no value" in long.told
+    assert "to be filled in: 1 line without a value" in long.told
     obs = long.observations()
     assert (obs.row_labels, obs.col_labels) == (("a", "b"), ("x", "y"))
     assert obs.to_dense()[1, 0] == 1
@@ -199,7 +201,7 @@ def test_weights_and_duplicates(tmp_path):
         ("id,x\na,1\n", {"layout": "deep"}, ParameterError, "layout must be"),
         ("id,x\na,1\n", {"layout": "wide", "row": "id"}, ParameterError, "choose one"),
         ("id,x\na,1\n", {"row": "who"}, DataError, "no column 'who'"),
-        ("id,x\na,inf\n", {}, DataError, "must be finite"),
+        ("id,x\na,inf\n", {}, DataError, "line 2: 'inf' is not a finite"),
     ],
 )
 def test_tables_that_cannot_be_read(tmp_path, text, roles, kind, says):

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.errors import ConvergenceWarning, KernelError, ParameterError, ShapeError
+from kronfill.errors import (
+    ConvergenceWarning,
+    DataError,
+    KernelError,
+    ParameterError,
+    ShapeError,
+)
 from kronfill.linalg import halfstep
 
 RNG = np.random.default_rng(3)
@@ -260,3 +266,16 @@ def test_balancing_keeps_the_product_and_lowers_the_penalty(sizes, ranks, log_sc
     if min(n, l, *ranks) >= p:
         nuclear = np.linalg.svd(w @ h.T, compute_uv=False).sum()
         assert after == pytest.approx(2 * nuclear, rel=1e-6)
+
+
+@pytest.mark.parametrize("center", [None, "mean", "both"])
+@pytest.mark.parametrize("large", [1e20, 1e60])
+def test_weights_that_cannot_be_added_are_an_error_and_not_nan(center, large):
+    """One entry that weighs more than all others by more than double precision holds."""
+    rng = np.random.default_rng(0)
+    X = np.argwhere(rng.random((8, 6)) < 0.7)
+    weights = np.ones(len(X))
+    weights[::2] = large
+    est = kf.MC((8, 6), rank=2, mu=0.1, center=center)
+    with pytest.raises(DataError, match="weights"):
+        est.fit(X, rng.standard_normal(len(X)), sample_weight=weights)

@@ -388,3 +388,14 @@ def test_number_of_samples(bad):
     kw, kh, X, y, _ = problem()
     with pytest.raises(ParameterError, match="n_samples"):
         kf.KKMCEX(kw, kh).fit(X, y).sample_posterior(n_samples=bad)
+
+
+@pytest.mark.parametrize("large", [1e18, 1e300])
+def test_weights_far_apart_raise_an_error_of_kronfill(large):
+    """With row and column effects; without them they are harmless up to 1e100."""
+    X = np.argwhere(np.ones((4, 3)))
+    weights = np.ones(12)
+    weights[4] = large
+    est = kf.KKMCEX(kf.kernels.rbf(np.arange(4.0)), None, mu=0.1, center="both")
+    with pytest.raises(DataError, match="weights"):
+        est.fit(X, np.arange(12.0), sample_weight=weights).predict_std(X)

@@ -231,8 +231,8 @@ def test_arrays_are_copied():
 # What is refused, and what the error says.
 
 BAD_FRAMES = {
-    "missing": ({"a": [1.0, np.nan]}, FeatureError, "column 'a' has 1 missing values, at items 1;"),
-    "none": ({"a": ["x", None]}, FeatureError, "fill them in"),
+    "missing": ({"a": [1.0, np.nan]}, FeatureError, "column 'a' has 1 missing value, at 1;"),
+    "none": ({"a": ["x", None]}, FeatureError, "fill what is missing"),
     "infinite": ({"a": [1.0, np.inf]}, NonFiniteError, "column 'a' is infinite at item 1"),
     "mixed": ({"a": ["x", 3]}, FeatureError, "column 'a' holds mixed-integer values"),
     "empty": ({}, FeatureError, "at least one item and one column"),

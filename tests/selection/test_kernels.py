@@ -116,6 +116,25 @@ def test_any_method_with_kernels_is_fitted(method):
     assert est.col_kernel_ is None
 
 
+@pytest.mark.parametrize("criterion", ["lml", "loo"])
+def test_identity_parts_do_not_take_the_place_of_mu(criterion):
+    """They could, on both axes: mu would end where nothing changes with it any more."""
+    row, col = np.linspace(0, 1, 20), np.linspace(0, 1, 15)
+    truth, errors = np.outer(np.sin(5 * row), np.cos(4 * col)), []
+    rows, cols = (
+        [kf.kernels.rbf(x, 0.3), kf.kernels.constant(len(x)), kf.kernels.identity(len(x))]
+        for x in (row, col)
+    )
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        seen = rng.random(truth.shape) < 0.4
+        y = (truth + 0.1 * rng.standard_normal(truth.shape))[seen]
+        tuner = KernelTuner(kf.KKMCEX(center="mean"), rows, cols, criterion)
+        gap = tuner.fit(np.argwhere(seen), y).predict(np.argwhere(~seen)) - truth[~seen]
+        errors.append(np.sqrt(np.mean(gap**2)))
+    assert np.mean(errors) < 0.06
+
+
 def test_an_axis_with_a_single_item():
     row, _, X, y = data()
     one = np.column_stack([X[:, 0], np.zeros(len(X), int)])

@@ -49,7 +49,11 @@ def models():
     table = pd.DataFrame(named.to_dense(), columns=pd.date_range("2026", periods=L))
     table.index = [f"r{i}" for i in range(N)]
     levels = pd.MultiIndex.from_tuples(labels)
+    dual = kf.KKMCEX(kk.rbf(points), cols, mu=0.1)
     return {
+        "split": kf.ConformalRegressor(kf.RRMCEX(graph, None, row_rank=3, mu=0.1)).fit(X, y),
+        "jackknife": kf.ConformalRegressor(dual, "jackknife+").fit(named),
+        "folds": kf.ConformalRegressor(kf.MC(**some), "jackknife+", folds=2).fit(X, y),
         "kkmcex": kf.KKMCEX(kk.rbf(frame(N)), cols, mu=0.1, center="both").fit(named),
         "primal": kf.KKMCEX(kk.linear(points), kk.identity(L), solver=kf.PrimalDirect()).fit(X, y),
         "targets": kf.KKMCEX(kk.matern(points), cols, mu=0.1).fit(X, np.column_stack([y, -y])),
@@ -76,14 +80,18 @@ def files(tmp_path_factory):
     return found
 
 
+def method_of(model):
+    """The fitted method in a completed table, or in what wraps it."""
+    return getattr(model, "model", getattr(model, "estimator_", model))
+
+
 def table_of(model):
-    model = getattr(model, "model", model)
-    return model.predict_matrix()
+    return method_of(model).predict_matrix()
 
 
 def use(model):
     """Ask a model for what a service would; only errors of kronfill may come."""
-    est = getattr(model, "model", model)
+    est = method_of(model)
     obs = getattr(est, "observations_", None)
     assert obs is not None
     pairs = np.argwhere(np.ones((min(N, obs.shape[0]), min(L, obs.shape[1]))))
@@ -98,6 +106,8 @@ def use(model):
     ]
     if hasattr(est, "predict_std"):
         asked += [lambda: est.predict_std(pairs[:5]), lambda: est.explain(0, 0)]
+    if hasattr(model, "predict_interval"):
+        asked += [lambda pair=pair: model.predict_interval([pair]) for pair in pairs]
     if hasattr(model, "filled"):
         asked += [lambda: model.filled, lambda: model.status, lambda: model.best(1)]
     for ask in asked:

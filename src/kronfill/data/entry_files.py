@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kronfill.data._arrays import FloatArray, IntArray, listing
+from kronfill.data._counts import count_of
 from kronfill.data._entries import Entries, Grid, check_policy
 from kronfill.data._readers import settle
 from kronfill.data.observations import Observations
@@ -83,6 +84,7 @@ class EntryFile:
     _cols: IntArray
     _values: FloatArray
     _weights: FloatArray | None = None
+    _lines: IntArray | None = None
 
     def observations(
         self, numbers: tuple[bool, bool] = (False, False), duplicates: str = "error"
@@ -113,10 +115,24 @@ class EntryFile:
         entries = Entries.build(rows, cols, self._values, self._weights, grid)
         try:
             return Observations._trusted(settle(entries, grid, duplicates), grid)
-        except DuplicateEntryError as error:
-            found = str(error).split(";")[0]
-            msg = f"{self.table.path}: {found}. Merge them, or take their mean (--duplicates mean)."
-            raise DuplicateEntryError(msg) from None
+        except DuplicateEntryError:
+            raise DuplicateEntryError(self._repeats()) from None
+
+    def _repeats(self) -> str:
+        """Say which entries have several lines."""
+        code = self._rows.astype(np.int64) * len(self.col_labels) + self._cols
+        order = np.argsort(code, kind="stable")
+        repeated = np.flatnonzero(code[order][1:] == code[order][:-1])
+        lines = np.arange(len(code)) + 2 if self._lines is None else self._lines
+        shown = []
+        for k in repeated[:3]:
+            one, two = order[k], order[k + 1]
+            labels = f"{self.row_labels[self._rows[one]]!r}, {self.col_labels[self._cols[one]]!r}"
+            shown.append(f"{labels} at lines {lines[one]} and {lines[two]}")
+        return (
+            f"{self.table.path} has several lines for the same entry: "
+            f"{listing(shown, len(repeated))}. Merge them, or take their mean (--duplicates mean)."
+        )
 
 
 def _sorted(at: IntArray, labels: list[Any]) -> tuple[IntArray, list[Any]]:
@@ -187,7 +203,7 @@ def _layout(table: FileTable, roles: Roles) -> tuple[str, str]:
     if roles.index is not None:
         return "wide", "as its index was named"
     if len(table.names) < 3:
-        return "wide", f"it has {len(table.names)} columns"
+        return "wide", f"it has {count_of(len(table.names), 'column')}"
     codes, labels = table.labels(0)
     name = table.names[0]
     if len(labels) < len(codes):
@@ -232,13 +248,28 @@ def _long(table: FileTable, roles: Roles, why: str) -> EntryFile:
         f"{'' if weight is None else f', weights from {weight!r}'}"
     )
     if blank.any():
-        told += f"; {int(blank.sum()):,} lines have no value: they are to be filled in"
+        told += f"; to be filled in: {count_of(int(blank.sum()), 'line')} without a value"
+    lines = np.flatnonzero(~blank) + 2
     if weights is not None:
         weights = weights[~blank]
+        _check_weights(table, str(weight), weights, lines)
     return EntryFile(
         table, "long", (row, col, value), row_labels, col_labels, told,
-        rows[~blank], cols[~blank], values[~blank], weights,
+        rows[~blank], cols[~blank], values[~blank], weights, lines,
     )  # fmt: skip
+
+
+def _check_weights(table: FileTable, name: str, weights: FloatArray, lines: IntArray) -> None:
+    bad = np.flatnonzero(~(weights >= 0))  # a missing one too
+    if bad.size:
+        first = weights[bad[0]]
+        what = "missing" if np.isnan(first) else f"{first:g}"
+        msg = (
+            f"{table.path}, column {name!r}, line {lines[bad[0]]}: the weight is {what}. A weight "
+            "says how much an entry counts: 0 or larger. If the column is something else, rename "
+            "it, or name the one with the weights (--weight-column)."
+        )
+        raise DataError(msg)
 
 
 def _wide(table: FileTable, roles: Roles, why: str) -> EntryFile:
@@ -272,6 +303,8 @@ def _wide_column(table: FileTable, name: str) -> FloatArray:
     try:
         return table.numbers(table.position(name))
     except DataError as error:
+        if table.is_numeric(table.position(name)):
+            raise
         msg = (
             f"{error} In a wide table every column but that of the labels holds values. If this "
             "is a long table (row, column, value), say so: --layout long."

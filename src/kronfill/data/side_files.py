@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kronfill.data._arrays import FloatArray, IntArray, listing
+from kronfill.data._counts import count_of
 from kronfill.data._tables import import_pandas
 from kronfill.data.table_files import MISSING, FileTable
 from kronfill.errors import (
@@ -19,13 +20,19 @@ from kronfill.errors import (
     ParameterError,
 )
 
-__all__ = ["SIDES", "SideFile", "read_side"]
+__all__ = ["HOLDS", "SIDES", "SideFile", "read_side"]
 
 SIDES = ("features", "edges", "similarity")
+HOLDS = "kronfill holds"
+"""Attribute of a data frame that says what it holds, where that was settled."""
 IMPUTE = ("error", "mean")
 ENDS = (("source", "target"), ("from", "to"), ("node1", "node2"), ("a", "b"))
 """Names of the first two columns by which an edge list is known."""
 DATE_FORMATS = ("ISO8601", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+SEVERAL = 5
+"""From so many lines on, a text that never repeats is likely to be a name."""
+MOSTLY = 0.5
+"""With up to this share of other text, a column was likely meant to hold numbers or dates."""
 _KIND_NAMES = {"number": "numbers", "bool": "yes or no", "date": "dates", "category": "categories"}
 
 
@@ -43,6 +50,8 @@ class SideFile:
         The items it tells something about.
     told : str
         What was found, in words.
+    doubts : tuple of str
+        What looks as if it were not meant so.
     """
 
     table: FileTable
@@ -50,6 +59,7 @@ class SideFile:
     labels: list[str]
     told: str
     _make: Callable[[list[Any]], Any]
+    doubts: tuple[str, ...] = ()
 
     def build(self, numbers: bool = False) -> Any:
         """Return a DataFrame of features, a networkx graph or a DataFrame of similarities.
@@ -118,7 +128,8 @@ def read_side(
         table.position(name)
     if len(table) == 0 or len(table.names) < 2:
         msg = (
-            f"{table.path} tells nothing: it has {len(table)} lines and {len(table.names)} columns."
+            f"{table.path} tells nothing: it has {count_of(len(table), 'line')} and "
+            f"{count_of(len(table.names), 'column')}."
         )
         raise DataError(msg)
     if kind == "edges" or (kind is None and index is None and _are_edges(table)):
@@ -165,19 +176,60 @@ def _features(
     for name in names:
         found[name], column = _column(table, name, kinds.get(name), pd)
         columns[name] = _imputed(table, name, column, found[name], impute)
+    doubts = [
+        doubt
+        for name in names
+        if found[name] == "category" and not kinds
+        for doubt in _doubts(table, name, columns[name], pd)
+    ]
     told = ", ".join(_told(name, found[name], columns[name]) for name in names[:8])
     more = "" if len(names) <= 8 else f", and {len(names) - 8} more"
-    count = f"{len(names)} feature{'s' * (len(names) != 1)} of {len(labels):,} items"
+    count = f"{count_of(len(names), 'feature')} of {count_of(len(labels), 'item')}"
 
     def make(index: list[Any]) -> Any:
-        return pd.DataFrame(columns).set_axis(pd.Index(index, tupleize_cols=False), axis=0)
+        frame = pd.DataFrame(columns).set_axis(pd.Index(index, tupleize_cols=False), axis=0)
+        frame.attrs[HOLDS] = "features"  # even if columns and lines have the same labels
+        return frame
 
-    return SideFile(table, "features", labels, f"{count}: {told}{more}", make)
+    return SideFile(table, "features", labels, f"{count}: {told}{more}", make, tuple(doubts))
 
 
 def _told(name: str, kind: str, column: Any) -> str:
-    text = f"{column.nunique()} categories" if kind == "category" else _KIND_NAMES[kind]
+    text = (
+        count_of(column.nunique(), "category", "categories")
+        if kind == "category"
+        else _KIND_NAMES[kind]
+    )
     return f"{name} ({text})"
+
+
+def _doubts(table: FileTable, name: str, texts: Any, pd: Any) -> Iterator[str]:
+    """Say what is odd about a column of categories; raise where a cell can only be a gap."""
+    if texts.nunique() == len(texts) >= SEVERAL:
+        yield (
+            f"{table.path}: column {name!r} has another text in every line, which tells nothing "
+            f"about who is similar: leave it out if it is a name (--ignore {name!r})."
+        )
+    plain = texts.str.replace(",", ".") if table.decimal == "," else texts
+    numbers = pd.to_numeric(plain, errors="coerce").notna()
+    read = (pd.to_datetime(texts, format=f, errors="coerce", utc=True) for f in DATE_FORMATS)
+    dates = max((column.notna() for column in read), key=sum)
+    for fits, what in ((numbers, "numbers"), (dates & ~numbers, "dates")):
+        odd = np.flatnonzero(~fits.to_numpy())
+        if not 0 < odd.size <= MOSTLY * len(texts):
+            continue
+        line, cell = odd[0] + 2, texts.iloc[odd[0]]
+        if not any(letter.isalnum() for letter in cell):
+            msg = (
+                f"{table.path}, column {name!r}, line {line}: {cell!r} stands among {what}. Leave "
+                "the cell blank if the value is missing."
+            )
+            raise FeatureError(msg)
+        yield (
+            f"{table.path}: column {name!r} holds {what} but for {count_of(odd.size, 'line')}, "
+            f"such as {cell!r} at line {line}, and is taken as categories. Leave such cells blank "
+            "if the value is missing."
+        )
 
 
 def _column(table: FileTable, name: str, wanted: str | None, pd: Any) -> tuple[str, Any]:
@@ -318,7 +370,7 @@ def _edges(table: FileTable) -> SideFile:
         return graph
 
     weighted = "" if len(table.names) == 2 else f", weights from {table.names[2]!r}"
-    told = f"graph of {len(labels):,} nodes and {len(table):,} edges{weighted}"
+    told = f"graph of {count_of(len(labels), 'node')} and {count_of(len(table), 'edge')}{weighted}"
     return SideFile(table, "edges", labels, told, make)
 
 
@@ -353,4 +405,6 @@ def _similarity(table: FileTable, labels: list[str], names: list[str]) -> SideFi
         axis = pd.Index(index, tupleize_cols=False)
         return pd.DataFrame(values, index=axis, columns=axis)
 
-    return SideFile(table, "similarity", labels, f"similarities of {len(labels):,} items", make)
+    return SideFile(
+        table, "similarity", labels, f"similarities of {count_of(len(labels), 'item')}", make
+    )

@@ -50,13 +50,16 @@ class FileTable:
         The format in words, such as "CSV separated by ';'".
     names : list of str
         The column names.
+    separator, decimal : str
+        What stands between the cells and in decimal numbers of a text file.
     """
 
     path: Path
     told: str
     names: list[str]
     _columns: Any
-    _decimal: str = "."
+    separator: str = ","
+    decimal: str = "."
 
     def __len__(self) -> int:
         return int(self._columns.num_rows)
@@ -66,7 +69,7 @@ class FileTable:
         if name in self.names:
             return self.names.index(name)
         known = listing([repr(known) for known in self.names[:8]], len(self.names))
-        msg = f"{self.path} has no column {name!r}; it has {known}"
+        msg = f"{self.path} has no column {name!r}; it has {known}."
         raise DataError(msg)
 
     def column(self, j: int) -> Any:
@@ -100,6 +103,15 @@ class FileTable:
                 "Leave the cell blank if the value is missing."
             )
             raise DataError(msg)
+        endless = np.flatnonzero(np.isinf(values))
+        if endless.size:
+            line = int(endless[0]) + 2
+            cell = self.column(j)[line - 2].as_py()
+            msg = (
+                f"{self.path}, column {self.names[j]!r}, line {line}: {cell!r} is not a finite "
+                "number. Leave the cell blank if the value is missing."
+            )
+            raise DataError(msg)
         return values
 
     def _floats(self, j: int) -> tuple[FloatArray, tuple[int, Any] | None]:
@@ -112,7 +124,7 @@ class FileTable:
         if _is_text(kind):
             trimmed = pc.utf8_trim_whitespace(column)
             trimmed = _without(trimmed, MISSING)
-            if self._decimal == ",":
+            if self.decimal == ",":
                 trimmed = pc.replace_substring(trimmed, ",", ".")
             try:
                 numbers = trimmed.cast(pa.float64())
@@ -273,7 +285,8 @@ def _format(path: Path) -> str:
     found = next((name for sign, name in _SIGNS if start.startswith(sign)), "CSV")
     named = _SUFFIXES.get(path.suffix.lower())
     if found == "CSV" and named is not None:
-        kind = "an .xls file of Excel before 2007" if path.suffix == ".xls" else f"a {named} file"
+        kind = f"{'an' if named == 'Excel' else 'a'} {named} file"
+        kind = "an .xls file of Excel before 2007" if path.suffix == ".xls" else kind
         msg = f"{path} is called {kind} but is none that can be read. Is it whole? Try a CSV file."
         raise DataError(msg)
     return found
@@ -309,14 +322,37 @@ def _read_text(path: Path) -> FileTable:
             ),
         )
     except (pa.ArrowException, OSError, ValueError) as error:
-        msg = f"Cannot read {path} as a table: {_first_sentence(error)}"
+        why = _uneven(path, separator) or _first_sentence(error)
+        if "Empty CSV" in why:  # a header without even an end of line
+            why = "it has a header but no lines below it."
+        msg = f"Cannot read {path} as a table: {why}"
         raise DataError(msg) from None
     comma = separator != "," and _has_decimal_commas(columns)
     kind = "TSV" if separator == "\t" else "CSV"
     told = kind if separator in ",\t" else f"CSV separated by {separator!r}"
     told += " with decimal commas" if comma else ""
     names = [name.strip() for name in columns.column_names]
-    return FileTable(path, told, names, columns, "," if comma else ".")
+    return FileTable(path, told, names, columns, separator, "," if comma else ".")
+
+
+def _uneven(path: Path, separator: str) -> str | None:
+    """Which line has more or fewer cells than the header, if that is what is wrong."""
+    try:
+        with _opened(path) as file:
+            lines = csv.reader(file, delimiter=separator)
+            width = len(next((line for line in lines if line), []))
+            for line in lines:
+                if line and len(line) != width:
+                    cells = f"{len(line)} cell{'s' * (len(line) != 1)}"
+                    begin = separator.join(line)[:60]
+                    quotes = f" Cells with {separator!r} in them must stand in quotes."
+                    return (
+                        f"line {lines.line_num} has {cells}, the header {width}: {begin!r}."
+                        f"{quotes * (len(line) > width)}"
+                    )
+    except (csv.Error, UnicodeDecodeError, EOFError, OSError):
+        pass
+    return None
 
 
 def _first_sentence(error: Exception) -> str:

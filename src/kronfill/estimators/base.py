@@ -21,6 +21,7 @@ from kronfill.errors import (
 )
 from kronfill.estimators.inputs import (
     as_indices,
+    check_largest,
     check_not_negative,
     check_range,
     check_shape,
@@ -105,6 +106,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         targets = None if self._fit_several is None else several_targets(y)
         first = y if targets is None else targets[:, 0]
         observations = self._observations(X, first, sample_weight, sizes)
+        check_largest(observations.values if targets is None else targets, observations.weights)
         self.__dict__.pop("_model", None)  # a fit that fails from here on leaves nothing half new
         self.shape_ = observations.shape
         with one_thread() if observations.m <= self._small else nullcontext():
@@ -212,7 +214,6 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         from kronfill.io import save
 
-        check_is_fitted(self)
         save(self, path)
 
     def _bilinear(self) -> Bilinear:

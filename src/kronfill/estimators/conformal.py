@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, Self, cast
@@ -140,7 +141,7 @@ class ConformalRegressor(Wrapping):
             self._bounds = self._jackknife(cast("GaussianProcessReading", model), observations)
         else:
             self._bounds = self._cross_validation(model, observations)
-        self.estimator_, self.scores_ = self._bounds.model, self._bounds.scores
+        self._hand_out()
         self.n_features_in_ = 2
         return self
 
@@ -170,6 +171,20 @@ class ConformalRegressor(Wrapping):
     def __sklearn_is_fitted__(self) -> bool:
         return "_bounds" in vars(self)
 
+    def _hand_out(self) -> None:
+        self.estimator_, self.scores_ = self._bounds.model, self._bounds.errors()
+
+    def __getstate__(self) -> Any:
+        state: dict[str, Any] = dict(super().__getstate__())
+        for name in ("estimator_", "scores_"):  # parts of the bounds
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_bounds" in state:
+            self._hand_out()
+
     # The three ways.
 
     def _split(self, model: MatrixRegressor, observations: Observations) -> _Bounds:
@@ -189,8 +204,7 @@ class ConformalRegressor(Wrapping):
         problem = _dual_problem(model)
         residuals = leave_one_out(problem, np.array([problem.mu]))[0]
         lonely = np.isnan(residuals)  # left out, nothing is known about its effect: any error
-        scores = np.where(lonely, np.inf, np.abs(residuals))
-        return _LeavingOneOut(model, scores, np.where(lonely, 0.0, residuals))
+        return _LeavingOneOut(model, np.where(lonely, 0.0, residuals), lonely)
 
     def _cross_validation(self, model: MatrixRegressor, observations: Observations) -> _Bounds:
         m = observations.m
@@ -202,7 +216,7 @@ class ConformalRegressor(Wrapping):
             one.fit(observations.take(label != k))
             held = observations.take(label == k)
             scores[label == k] = np.abs(held.values - one.predict(held))
-        return _LeavingFoldsOut(model.fit(observations), scores, models, label)
+        return _LeavingFoldsOut(model.fit(observations), scores, tuple(models), label)
 
     # Input.
 
@@ -246,29 +260,45 @@ class ConformalRegressor(Wrapping):
 class _Bounds(ABC):
     """A fitted method and its errors on observations left out: ends of intervals follow."""
 
-    def __init__(self, model: Any, scores: Floats) -> None:
-        self.model = model
-        self.scores = scores
+    model: Any
+
+    @abstractmethod
+    def errors(self) -> Floats:
+        """Absolute errors on the observations left out."""
 
     @abstractmethod
     def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
         """Lower and upper ends at index pairs."""
 
 
+@dataclass(frozen=True, eq=False)
 class _Around(_Bounds):
     """The same width on both sides of every prediction; the errors are sorted."""
+
+    model: Any
+    scores: Floats
+
+    def errors(self) -> Floats:
+        return self.scores
 
     def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
         middle, width = self.model.predict(X), _smallest(self.scores, coverage)
         return middle - width, middle + width
 
 
+@dataclass(frozen=True, eq=False)
 class _LeavingOneOut(_Bounds):
-    """Jackknife+ from the residuals r: f^(-i)(t) = f(t) - lambda_ti r_i."""
+    """Jackknife+ from the residuals r: f^(-i)(t) = f(t) - lambda_ti r_i.
 
-    def __init__(self, model: GaussianProcessReading, scores: Floats, residuals: Floats) -> None:
-        super().__init__(model, scores)
-        self._residuals = residuals
+    Where an observation is the only one to tell an effect (``lonely``), r is 0 and the error any.
+    """
+
+    model: Any
+    residuals: Floats
+    lonely: NDArray[np.bool_]
+
+    def errors(self) -> Floats:
+        return np.where(self.lonely, np.inf, np.abs(self.residuals))
 
     @cached_property
     def _posterior(self) -> DualPosterior:
@@ -280,27 +310,30 @@ class _LeavingOneOut(_Bounds):
     def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
         rows, cols = self.model._pairs(X, reset=False)
         middle, targets = self.model.predict(X), self.model._reading.targets(rows, cols)
-        low, high = np.empty(len(rows)), np.empty(len(rows))
-        for part in _slices(len(rows), len(self._residuals)):
-            moved = self._posterior.influence(targets.take(part)) * self._residuals
-            low[part], high[part] = _plus(middle[part, None] - moved, self.scores, coverage)
+        errors, low, high = self.errors(), np.empty(len(rows)), np.empty(len(rows))
+        for part in _slices(len(rows), len(errors)):
+            moved = self._posterior.influence(targets.take(part)) * self.residuals
+            low[part], high[part] = _plus(middle[part, None] - moved, errors, coverage)
         return low, high
 
 
+@dataclass(frozen=True, eq=False)
 class _LeavingFoldsOut(_Bounds):
     """CV+: the fit without the fold of i in place of that without i."""
 
-    def __init__(
-        self, model: MatrixRegressor, scores: Floats, models: list[MatrixRegressor], label: Index
-    ) -> None:
-        super().__init__(model, scores)
-        self._models, self._label = models, label
+    model: Any
+    scores: Floats
+    models: tuple[MatrixRegressor, ...]
+    label: Index
+
+    def errors(self) -> Floats:
+        return self.scores
 
     def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
-        predicted = np.column_stack([one.predict(X) for one in self._models])
+        predicted = np.column_stack([one.predict(X) for one in self.models])
         low, high = np.empty(len(predicted)), np.empty(len(predicted))
-        for part in _slices(len(predicted), len(self._label)):
-            left_out = predicted[part][:, self._label]
+        for part in _slices(len(predicted), len(self.label)):
+            left_out = predicted[part][:, self.label]
             low[part], high[part] = _plus(left_out, self.scores, coverage)
         return low, high
 

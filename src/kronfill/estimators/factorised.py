@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
-from kronfill.errors import ConvergenceWarning, ParameterError
+from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.axes import Axis
 from kronfill.estimators.base import MatrixRegressor, check_mu, check_rank
 from kronfill.estimators.kkmcex import set_effects
@@ -120,6 +120,8 @@ class FactorisedRegressor(MatrixRegressor):
     def _run(self, problem: Alternation, h: Floats, sampled: Sampled) -> State:
         effects = None if sampled.effects is None else sampled.effects.fit(sampled.values)
         state, self.solution_ = alternate(problem, h, effects, self._settings())
+        if not np.isfinite(state.objective):
+            raise _broken_down(sampled)
         self.objective_ = state.objective
         self.n_iter_ = self.solution_.iterations
         return state
@@ -143,6 +145,17 @@ class FactorisedRegressor(MatrixRegressor):
         rng = self._rng()
         shape = (size, self._rank())
         return rng.random(shape) if kind == "uniform" else rng.standard_normal(shape)
+
+
+def _broken_down(sampled: Sampled) -> DataError:
+    told = f"values up to {np.abs(sampled.values).max():.3g}"
+    if sampled.weights is not None:
+        told += f", weights from {sampled.weights.min():.3g} to {sampled.weights.max():.3g}"
+    return DataError(
+        "The fit broke down: numbers of such different size cannot be added in double precision "
+        f"({told}). Bring weights closer together (a factor of 1e12 is safe), scale the values, or "
+        "use a larger mu."
+    )
 
 
 def fit_in_factors(estimator: FactorisedRegressor, row: Axis, col: Axis, sampled: Sampled) -> State:

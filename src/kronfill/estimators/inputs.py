@@ -20,12 +20,14 @@ from kronfill.errors import (
 )
 
 __all__ = [
-    "as_indices", "check_not_negative", "check_range", "check_shape", "column", "positions",
-    "several_targets", "two_columns", "weights_of",
+    "as_indices", "check_largest", "check_not_negative", "check_range", "check_shape", "column",
+    "positions", "several_targets", "two_columns", "weights_of",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
+LARGEST = 1e100
+"""Of values and of weights: a weight times a square is still a finite number."""
 MAX_INDEX = 2**53  # up to here floats are whole numbers without gaps
 
 
@@ -160,6 +162,25 @@ def check_not_negative(index: Index, axis: str) -> None:
             "counted from 0."
         )
         raise IndexRangeError(msg)
+
+
+def check_largest(values: Floats, weights: Floats | None) -> None:
+    """Raise if squares of values, or sums of weighted ones, would overflow."""
+    if max(values.max(), -values.min()) > LARGEST:
+        worst = int(np.abs(values).argmax())
+        msg = (
+            f"values must be at most {LARGEST:g} in size, got {values.flat[worst]:g} at position "
+            f"{worst}: squares of larger ones overflow. Is it a code for a missing "
+            "value? Leave it out; or divide all values by the same number."
+        )
+        raise DataError(msg)
+    if weights is not None and weights.max() > LARGEST:
+        msg = (
+            f"weights must be at most {LARGEST:g}, got {weights.max():g} at position "
+            f"{int(weights.argmax())}: sums of larger ones overflow. Divide all of them, and mu, "
+            "by the same number, which changes no prediction."
+        )
+        raise DataError(msg)
 
 
 def check_range(index: Index, size: int, axis: str) -> None:

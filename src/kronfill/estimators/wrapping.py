@@ -54,3 +54,25 @@ class Wrapping(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         fitted: MatrixRegressor = self.estimator_
         return fitted.score(X, y, sample_weight)
+
+    def save(self, path: Any) -> None:
+        """Write it to a file, which :func:`kronfill.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, by custom with the ending ``.kf``. One that is there is replaced, in one step,
+            once the new one is complete.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, kronfill as kf
+        >>> model = kf.ConformalRegressor(kf.MC(rank=1)).fit([[0, 0], [0, 1]], [1.0, 2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(pathlib.Path(folder) / "model.kf")
+        ...     kf.load(pathlib.Path(folder) / "model.kf")
+        ConformalRegressor(estimator=MC(rank=1))
+        """
+        from kronfill.io import save
+
+        save(self, path)

@@ -9,8 +9,23 @@ import numpy as np
 from scipy import sparse
 
 __all__ = [
-    "Test", "anything", "count", "either", "flag", "floats", "indices", "inside", "of", "optional",
-    "positive", "real", "sparse_floats", "text", "tuple_of", "whole",
+    "Test",
+    "anything",
+    "count",
+    "either",
+    "flag",
+    "floats",
+    "indices",
+    "inside",
+    "of",
+    "optional",
+    "positive",
+    "real",
+    "sparse_floats",
+    "text",
+    "truths",
+    "tuple_of",
+    "whole",
 ]  # fmt: skip
 
 Test = Callable[[Any], bool]
@@ -59,6 +74,11 @@ def floats(ndim: int) -> Test:
 def indices(value: Any) -> bool:
     """A list of positions."""
     return isinstance(value, np.ndarray) and value.dtype == np.intp and value.ndim == 1
+
+
+def truths(value: Any) -> bool:
+    """An array of yes and no."""
+    return isinstance(value, np.ndarray) and value.dtype == np.bool_ and value.ndim == 1
 
 
 def sparse_floats(value: Any) -> bool:

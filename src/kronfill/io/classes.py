@@ -11,12 +11,14 @@ import sys
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from kronfill import solvers
 from kronfill.completion import Completion
 from kronfill.data import Observations
-from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
+from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
 from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.conformal import METHODS, _Around, _LeavingFoldsOut, _LeavingOneOut
 from kronfill.estimators.model import (
     Basis,
     Bilinear,
@@ -26,6 +28,7 @@ from kronfill.estimators.model import (
     Sections,
     Table,
 )
+from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.estimators.split import SplitModel, Stacked, _Extended, _Smooth
 from kronfill.io.checks import (
     Test,
@@ -42,6 +45,7 @@ from kronfill.io.checks import (
     real,
     sparse_floats,
     text,
+    truths,
     tuple_of,
     whole,
 )
@@ -66,7 +70,7 @@ from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.lowrank import LowRankFactor
 from kronfill.linalg.solution import Solution, Status
 
-__all__ = ["MODELS", "RECORDS"]
+__all__ = ["MODELS", "RECORDS", "is_fitted"]
 
 kernel = of(Kernel)
 labels = optional(tuple_of(anything))
@@ -419,7 +423,10 @@ def _sized(parts: Any, sizes: tuple[int, int]) -> bool:
 
 def _estimator(est: Any) -> bool:
     """Whether everything that was fitted has the size of the table."""
-    has, size = vars(est), est.shape_
+    has = vars(est)
+    if not is_fitted(est):
+        return set(has) <= set(est._get_param_names())
+    size = est.shape_
     targets: tuple[int, ...] = ()
     if isinstance(est._model, Stacked):
         targets = (len(est._model.forms),)
@@ -449,7 +456,7 @@ def _method(kind: type[MatrixRegressor], **more: Test) -> Record:
     state = {**_fitted, **more}
     at_times = {name: state.pop(name) for name in _AT_TIMES if name in state}
     at_times.update(parameters)
-    return Record(kind, state, at_times, forgotten=("_kept_reading",), fits=_estimator)
+    return Record(kind, state, at_times, forgotten=("_kept_reading",), fits=_estimator, bare=True)
 
 
 def _is_index(value: Any) -> bool:
@@ -462,6 +469,28 @@ def _indexes_only(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "_known": known}
 
 
+def _without_a_fit(state: dict[str, Any]) -> dict[str, Any]:
+    """The method that was given is kept as it was meant: its parameters, whatever else it is."""
+    return {**state, "estimator": clone(state["estimator"])}
+
+
+def _leaving_one_out(value: _LeavingOneOut) -> bool:
+    weights = value.model.observations_.weights
+    m = value.model.observations_.m if weights is None else np.count_nonzero(weights)
+    return isinstance(
+        value.model, GaussianProcessReading
+    ) and value.residuals.shape == value.lonely.shape == (m,)
+
+
+def _leaving_folds_out(value: _LeavingFoldsOut) -> bool:
+    return (
+        {one.shape_ for one in value.models} == {value.model.shape_}
+        and value.label.shape == value.scores.shape
+        and inside(value.label, len(value.models))
+        and bool((value.scores >= 0).all())
+    )
+
+
 def _completion(value: Completion) -> bool:
     size = value.observations.shape
     longest = [0 if own is None else len(own) for own in value._known]
@@ -469,6 +498,22 @@ def _completion(value: Completion) -> bool:
 
 
 _cut = tuple_of(lambda value: isinstance(value, Combined) and isinstance(value.basis, Factored), 2)
+
+
+def is_fitted(value: Any) -> bool:
+    """Whether a fit has left something behind; a completed table always has."""
+    return isinstance(value, Completion) or bool(value.__sklearn_is_fitted__())
+
+
+def _fitted_method(value: Any) -> bool:
+    return isinstance(value, MatrixRegressor) and is_fitted(value)
+
+
+def _fitted_to_entries(value: Any) -> bool:
+    """A method for which one can be told which rows and columns have observations."""
+    known = _fitted_method(value) and "observations_" in vars(value)
+    return known and not isinstance(value._model, Stacked)
+
 
 _ESTIMATORS = (
     Record(Observations, _entries),
@@ -492,9 +537,42 @@ _ESTIMATORS = (
     ),
     _method(MC, **_pair),
     Record(
+        _Around,
+        {"model": _fitted_to_entries, "scores": floats(1)},
+        fits=lambda value: bool((np.diff(value.scores, prepend=0.0) >= 0).all()),
+    ),
+    Record(
+        _LeavingOneOut,
+        {"model": _fitted_to_entries, "residuals": floats(1), "lonely": truths},
+        fits=_leaving_one_out,
+    ),
+    Record(
+        _LeavingFoldsOut,
+        {
+            "model": _fitted_to_entries,
+            "scores": floats(1),
+            "models": tuple_of(_fitted_to_entries),
+            "label": indices,
+        },
+        fits=_leaving_folds_out,
+    ),
+    Record(
+        ConformalRegressor,
+        {
+            "estimator": of(MatrixRegressor),
+            "method": lambda value: value in METHODS,
+            "calibration": real,
+            "folds": count,
+            "random_state": anything,
+            "n_features_in_": lambda value: value == 2,
+            "_bounds": of(_Around, _LeavingOneOut, _LeavingFoldsOut),
+        },
+        tidy=_without_a_fit,
+    ),
+    Record(
         Completion,
         {
-            "model": of(MatrixRegressor),
+            "model": _fitted_method,
             "observations": of(Observations),
             "_told": tuple_of(text, 2),
             "_known": tuple_of(optional(_is_index), 2),
@@ -506,5 +584,5 @@ _ESTIMATORS = (
 
 RECORDS = {record.name: record for record in (*_KERNELS, *_FORMS, *_ESTIMATORS)}
 """Every class that a model file may hold, by its name there."""
-MODELS = (KKMCEX, RRMCEX, KMC, IMC, MC, Completion)
+MODELS = (KKMCEX, RRMCEX, KMC, IMC, MC, ConformalRegressor, Completion)
 """The classes that can be saved by themselves."""

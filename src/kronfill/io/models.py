@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 import kronfill
+from kronfill.completion import Completion
 from kronfill.errors import (
     KronfillError,
     MemoryLimitError,
@@ -15,7 +18,7 @@ from kronfill.errors import (
 )
 from kronfill.io.arrays import ArrayReader, Inconsistent, sha256
 from kronfill.io.atomic import written_whole
-from kronfill.io.classes import MODELS, RECORDS
+from kronfill.io.classes import MODELS, RECORDS, is_fitted
 from kronfill.io.container import Container, write_container
 from kronfill.io.frames import FRAMES
 from kronfill.io.records import object_codec, read_object
@@ -38,7 +41,7 @@ def save(model: Any, path: Any) -> None:
 
     Parameters
     ----------
-    model : KKMCEX, RRMCEX, KMC, IMC, MC or Completion
+    model : KKMCEX, RRMCEX, KMC, IMC, MC, ConformalRegressor or Completion
         A fitted estimator or a completed table.
     path : str or path
         Where to. A file of this name is replaced, in one step, once the new one is complete.
@@ -62,8 +65,10 @@ def save(model: Any, path: Any) -> None:
     """
     if type(model) not in MODELS:
         names = ", ".join(kind.__name__ for kind in MODELS)
-        msg = f"A {type(model).__name__} cannot be saved; these can: {names}."
+        msg = f"A {type(model).__name__} cannot be saved; these can: {names}.{_instead(model)}"
         raise ModelFileError(msg)
+    if not isinstance(model, Completion):
+        check_is_fitted(model)
     writer = Writer(_CODECS)
     root = writer.node(model)
     manifest = {
@@ -95,6 +100,14 @@ def save(model: Any, path: Any) -> None:
         raise ModelFileError(msg) from error
 
 
+def _instead(model: Any) -> str:
+    """Where what can be saved of a search, or of a pipeline of scikit-learn, is found."""
+    for name in ("estimator_", "best_estimator_", "estimator"):
+        if type(getattr(model, name, None)) in MODELS and is_fitted(getattr(model, name)):
+            return f" Save what it found, which predicts the same: its attribute {name}."
+    return ""
+
+
 def load(path: Any, *, verify: bool = True) -> Any:
     """Read a model that was saved with ``save``.
 
@@ -111,7 +124,7 @@ def load(path: Any, *, verify: bool = True) -> Any:
 
     Returns
     -------
-    KKMCEX, RRMCEX, KMC, IMC, MC or Completion
+    KKMCEX, RRMCEX, KMC, IMC, MC, ConformalRegressor or Completion
         What was saved. Large arrays stay in the file and are mapped into memory, read-only: do not
         change the file in place while the model is in use (saving over it is safe).
 
@@ -131,6 +144,7 @@ def load(path: Any, *, verify: bool = True) -> Any:
     """
     target = _path(path)
     container = Container(target)
+    manifest: dict[str, Any] = {}
     try:
         manifest = _manifest(container)
         arrays = ArrayReader(container, manifest["arrays"], verify)
@@ -140,7 +154,7 @@ def load(path: Any, *, verify: bool = True) -> Any:
     except _ANYTHING as error:
         said = str(error) or type(error).__name__
         msg = f"{target} is damaged or was changed: {said}. Copy or save it again."
-        raise ModelFileError(msg) from error
+        raise ModelFileError(msg + _of_another(manifest.get("kronfill"))) from error
 
 
 _ANYTHING = (
@@ -148,6 +162,16 @@ _ANYTHING = (
     MemoryError, OSError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
 """What constructors may raise when they are given values that no model has."""
+
+
+def _of_another(writer: Any) -> str:
+    """What is new in a later kronfill looks like damage to an earlier one."""
+    if writer is None or writer == kronfill.__version__:
+        return ""
+    return (
+        f" Or it was not damaged: it was written by kronfill {writer!s:.20}, and this is kronfill "
+        f"{kronfill.__version__}. If that is newer, upgrade: pip install --upgrade kronfill."
+    )
 
 
 def _path(path: Any) -> Path:
@@ -196,5 +220,8 @@ def _model(reader: Reader, manifest: dict[str, Any]) -> Any:
     model = reader.value(manifest["model"])
     if type(model) not in MODELS:
         msg = f"it holds a {type(model).__name__}, not a model"
+        raise Inconsistent(msg)
+    if not is_fitted(model):
+        msg = f"it holds a {type(model).__name__} without what a fit leaves behind"
         raise Inconsistent(msg)
     return model

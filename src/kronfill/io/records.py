@@ -14,6 +14,7 @@ from typing import Any
 from kronfill.data import Observations
 from kronfill.errors import ModelFileError
 from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.wrapping import Wrapping
 from kronfill.io.arrays import Inconsistent
 from kronfill.io.checks import Test
 from kronfill.io.values import Codec, Reader, Writer, fields
@@ -40,6 +41,8 @@ class Record:
         A test of the whole object.
     tidy : callable
         What is done to the state before it is stored.
+    bare : bool
+        Whether an object may lack all of its state: a method that was not fitted.
     """
 
     kind: type
@@ -48,6 +51,7 @@ class Record:
     forgotten: tuple[str, ...] = ()
     fits: Test = lambda _: True
     tidy: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state
+    bare: bool = False
 
     @property
     def name(self) -> str:
@@ -82,7 +86,7 @@ class Record:
             return self.kind(**state)
         has_defaults = issubclass(self.kind, MatrixRegressor)
         value: Any = self.kind() if has_defaults else object.__new__(self.kind)
-        if issubclass(self.kind, Kernel):  # immutable, some of them with a lock
+        if issubclass(self.kind, Kernel | Wrapping):  # immutable, or with parts to hand out
             value.__setstate__({**dict.fromkeys(self.forgotten), **state})
         else:
             vars(value).update(state)
@@ -136,6 +140,8 @@ def _state(reader: Reader, record: Record, nodes: dict[str, Any]) -> dict[str, A
     tests = {**record.state, **record.at_times}
     names = {public(name): name for name in tests}
     missing = {public(name) for name in record.state} - set(nodes)
+    if record.bare and len(missing) == len(record.state):
+        missing = set()
     unknown = set(nodes) - set(names)
     if missing or unknown:
         msg = f"the state of a {record.name} is not what it should be: {sorted(missing | unknown)}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kronfill.data._counts import count_of
 from kronfill.errors import FeatureError, KernelError, LabelError, MissingDependencyError
 from kronfill.kernels._indexing import FloatArray
 
@@ -75,8 +76,8 @@ def labelled_square(frame: Any, name: str) -> tuple[FloatArray, Labels]:
     if len(odd):
         msg = (
             f"the rows and columns of {name} must be the same items, but {odd[0]!r} is only in one "
-            f"of them ({len(odd)} such labels); give both the same labels, or pass a bare array "
-            "(frame.to_numpy())"
+            f"of them ({count_of(len(odd), 'such label')}); give both the same labels, or pass a "
+            "bare array (frame.to_numpy())"
         )
         raise LabelError(msg)
     ordered = table[table.index]
@@ -120,8 +121,9 @@ def _refuse_missing(column: Any, name: Any) -> None:
         items = ", ".join(repr(label) for label in column.index[missing[:3]].tolist())
         more = ", ..." if missing.size > 3 else ""
         msg = (
-            f"column {name!r} has {missing.size} missing values, at items {items}{more}; fill them "
-            "in (sklearn.impute.SimpleImputer, frame.fillna) or drop the items or the column"
+            f"column {name!r} has {count_of(missing.size, 'missing value')}, at {items}{more}; "
+            "fill what is missing (sklearn.impute.SimpleImputer, frame.fillna) or drop the items "
+            "or the column"
         )
         raise FeatureError(msg)
 

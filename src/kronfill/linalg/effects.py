@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from kronfill.errors import ParameterError
+from kronfill.errors import DataError, ParameterError
 
 __all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign"]
 
@@ -25,6 +25,8 @@ Center = Literal["mean", "rows", "cols", "both"]
 CENTERS = ("mean", "rows", "cols", "both")
 DENSE_LIMIT = 4000
 """Up to this many items on the shorter axis the two-way fit uses a dense factorisation."""
+LEAST_SHARE = 1e-12
+"""What tells an effect must weigh at least this much of the heaviest: sums are rounded to that."""
 
 
 @dataclass(frozen=True)
@@ -183,14 +185,26 @@ class _TwoWay:
         label: NDArray[np.intp],
     ) -> tuple[NDArray[np.float64], bool]:
         inverse = np.divide(1.0, counts[0], out=np.zeros_like(counts[0]), where=counts[0] > 0)
-        schur = np.diag(counts[1]) - (table.T @ sp.diags_array(inverse) @ table).toarray()
+        schur = -(table.T @ sp.diags_array(inverse) @ table).toarray()
+        # Rows of the Schur complement sum to 0. Taken from there, its diagonal has no rounding
+        # error of the size of the largest weight, as a difference of two large numbers has.
+        np.fill_diagonal(schur, 0.0)
+        np.fill_diagonal(schur, -schur.sum(axis=1))
         # The null space of the Schur complement is spanned by the indicators of the connected
         # components: adding their projector makes it definite and changes no fitted value.
         size = np.bincount(label)[label]
-        schur += (label[:, None] == label[None, :]) * (counts[1].max() / size)[:, None]
-        factor, lower = scipy.linalg.cho_factor(
-            schur, lower=True, overwrite_a=True, check_finite=False
-        )
+        diagonal = schur.diagonal()
+        scale = float(diagonal.max()) or 1.0
+        least = np.min(diagonal, where=diagonal > 0, initial=np.inf)
+        schur += (label[:, None] == label[None, :]) * (scale / size)[:, None]
+        if least < LEAST_SHARE * counts[1].max():
+            raise _indistinct(table)
+        try:
+            factor, lower = scipy.linalg.cho_factor(
+                schur, lower=True, overwrite_a=True, check_finite=False
+            )
+        except scipy.linalg.LinAlgError as error:
+            raise _indistinct(table) from error
         return factor, lower
 
     def fit(self, weighted: NDArray[np.float64]) -> AdditiveEffects:
@@ -253,6 +267,15 @@ class _TwoWay:
         long[seen_l] -= constant + shift[lab_l]
         short[seen_s] += shift[lab_s]
         return constant, long, short
+
+
+def _indistinct(table: sp.csr_array) -> DataError:
+    known = table.data[table.data > 0]
+    return DataError(
+        "Row and column effects cannot be told apart in double precision: the weights go from "
+        f"{known.min():.3g} to {known.max():.3g}. Bring them closer together (a factor of 1e12 is "
+        "safe), leave entries out that hardly count (weight 0), or use center='mean'."
+    )
 
 
 def _pinv_solve(

@@ -5,24 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.report.content import Accuracy, Part, Score
-from kronfill.report.evaluation import Evaluation, Held
+from kronfill.evaluation import Evaluation, Held
+from kronfill.report.content import Accuracy, Part
 
-__all__ = ["POINTS", "accuracy", "score"]
+__all__ = ["POINTS", "accuracy"]
 
 Floats = NDArray[np.float64]
 
 POINTS = 600
 """Entries of each kind that are drawn as points."""
-
-
-def score(observed: Floats, predicted: Floats) -> Score:
-    """Root mean square and mean absolute error, and the share of the variance explained."""
-    gap = observed - predicted
-    spread = float(np.mean((observed - observed.mean()) ** 2))
-    square = float(np.mean(gap**2))
-    r2 = 1.0 - square / spread if spread > 0 else None
-    return Score(float(np.sqrt(square)), float(np.mean(np.abs(gap))), r2)
 
 
 def accuracy(found: Evaluation) -> Accuracy:
@@ -32,9 +23,7 @@ def accuracy(found: Evaluation) -> Accuracy:
 
 
 def _part(kind: str, held: Held) -> Part:
-    own, mean, effects = (
-        score(held.observed, guess) for guess in (held.predicted, held.mean, held.effects)
-    )
+    own, mean, effects = held.scores()
     best = "mean" if mean.rmse <= effects.rmse else "effects"
     rival = held.mean if best == "mean" else held.effects
     least = min(mean.rmse, effects.rmse)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kronfill.evaluation import Evaluation, Progress, evaluate
 from kronfill.report.accuracy import accuracy
 from kronfill.report.cells import MOST, table_cells, widths
 from kronfill.report.content import Report
 from kronfill.report.curve import error_path
 from kronfill.report.entries import surprising_entries, uncertain_entries
-from kronfill.report.evaluation import Evaluation, Progress, evaluate
 from kronfill.report.facts import data_facts, environment, guarantee, method_facts
 from kronfill.report.uncertainty import chosen_intervals, told
 

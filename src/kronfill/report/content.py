@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from kronfill.evaluation import Score
+
 __all__ = [
     "Accuracy",
     "Cells",
@@ -17,7 +19,6 @@ __all__ = [
     "Part",
     "Path",
     "Report",
-    "Score",
     "Spread",
     "Uncertainty",
     "plain",
@@ -91,15 +92,6 @@ class Path:
     margin: list[float | None]
     best_mu: float
     best_rmse: float
-
-
-@dataclass(frozen=True)
-class Score:
-    """How far predictions are from what was observed."""
-
-    rmse: float
-    mae: float
-    r2: float | None
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from kronfill.errors import EmptyDataError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.kkmcex import KernelRegressor
 from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.evaluation import FOLDS, counted
 from kronfill.report.content import Path
-from kronfill.report.evaluation import FOLDS, counted
 from kronfill.selection import EntryKFold, mu_path
 
 __all__ = ["LIMIT", "error_path", "part_of"]

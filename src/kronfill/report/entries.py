@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from kronfill.data import Observations
 from kronfill.estimators.explain import Explained
+from kronfill.evaluation import Evaluation
 from kronfill.intervals import Intervals
 from kronfill.report.cells import Widths
 from kronfill.report.content import Contribution, Entry
-from kronfill.report.evaluation import Evaluation
 from kronfill.report.labels import shown
 from kronfill.report.uncertainty import LEVEL
 

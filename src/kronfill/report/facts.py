@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kronfill import __version__
 from kronfill.bounds import sampling_test
 from kronfill.data import Observations
+from kronfill.data._counts import count_of
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.report.content import Data, Guarantee, Method, Spread
@@ -93,7 +94,7 @@ def _kernel(model: Any, axis: str) -> str:
         if side is None:
             continue
         if name.endswith("features"):
-            return f"{side.shape[1]} features"
+            return count_of(side.shape[1], "feature")
         text = " ".join(repr(side).split())
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     return "none"

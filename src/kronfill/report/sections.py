@@ -71,6 +71,7 @@ def method_section(n: Numbers, verdict: Verdict) -> str:
     how = "chosen by the error on left-out entries" if method["mu_asked"] == "auto" else "given"
     names = {"rank": "hidden factors", "row_rank": "directions kept for rows",
              "col_rank": "directions kept for columns"}  # fmt: skip
+    steps = "step" if method["iterations"] == 1 else "steps"
     lines = [
         ("method", n.show("method.name", "t")),
         (f"ridge weight mu ({how})", n.show("method.mu")),
@@ -78,7 +79,7 @@ def method_section(n: Numbers, verdict: Verdict) -> str:
         *((names[key], n.show(f"method.ranks.{key}", "i")) for key in method["ranks"]),
         ("similarity of rows", n.show("method.row_kernel", "t")),
         ("similarity of columns", n.show("method.col_kernel", "t")),
-        ("solver", f"{n.show('method.solver', 't')}, {n.show('method.iterations', 'i')} steps"),
+        ("solver", f"{n.show('method.solver', 't')}, {n.show('method.iterations', 'i')} {steps}"),
         ("how it ended", n.show("method.status", "t")),
         ("error on the data it was fitted to (RMSE)", n.show("method.train_rmse")),
     ]

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-
-import numpy as np
-
-from kronfill.errors import ConvergenceWarning
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.evaluation import Evaluation
 from kronfill.intervals import Calibrated, Gaussian, Intervals, Nowhere, intervals_for, std_work
 from kronfill.report.content import Uncertainty
-from kronfill.report.evaluation import KINDS, Evaluation
 
-__all__ = ["LEVEL", "Measured", "chosen_intervals", "told"]
+__all__ = ["LEVEL", "chosen_intervals", "told"]
 
 LEVEL = 0.9
 WORK = 3e10
 """Multiplications that a report may spend on standard deviations: some seconds."""
 FEWEST = 400
 """Standard deviations that must be affordable, for a coarse picture at least."""
-
-
-class Measured(Calibrated):
-    """Widths from a hold-out that was made already: no further fit."""
-
-    def __init__(self, model: MatrixRegressor, evaluation: Evaluation) -> None:
-        self._obs = model.observations_
-        errors = {
-            kind: np.sort(np.abs(part.observed - part.predicted))
-            for kind, part in evaluation.parts.items()
-        }
-        self._errors = [errors.get(kind, np.empty(0)) for kind in KINDS]
-        self.told = "calibrated: errors on hidden entries, one width for each kind"
 
 
 def chosen_intervals(
@@ -48,10 +30,8 @@ def chosen_intervals(
         if base + FEWEST * (one - base) <= WORK:
             return intervals_for(model, 1, "gaussian"), min(most, int((WORK - base) / (one - base)))
     if evaluation.scheme == "hold-out":
-        return Measured(model, evaluation), most
-    with warnings.catch_warnings():  # the user was told at the first fit
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return intervals_for(model, most, "calibrated"), most
+        return Calibrated(model, evaluation), most
+    return intervals_for(model, most, "calibrated"), most
 
 
 def told(intervals: Intervals) -> Uncertainty:

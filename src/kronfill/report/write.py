@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from kronfill.errors import StorageError
+from kronfill.evaluation import Evaluation, Progress
 from kronfill.io.atomic import written_whole
 from kronfill.report.build import build
-from kronfill.report.evaluation import Evaluation, Progress
 from kronfill.report.page import page
 
 __all__ = ["write_report"]

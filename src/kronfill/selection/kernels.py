@@ -27,8 +27,13 @@ __all__ = ["KernelTuner"]
 
 Floats = NDArray[np.float64]
 
-SMALLEST, LARGEST = 1e-6, 1e3
-"""Limits of mu in a search, in units of the mean diagonal."""
+LIMITS = ((1e-2, 1.0), (1e-3, 1e3))
+"""Limits of mu until the kernels have been learned, and then, in units of the first mean diagonal.
+
+Where signals are weak the first step may end at a mu so large that nothing matters any more. Where
+identity parts of the kernels can take the place of mu it may end at next to nothing, where neither
+criterion changes with mu either. A search does not come back from there.
+"""
 
 
 class KernelTuner(Wrapping):
@@ -202,11 +207,9 @@ class _Search:
         first = np.concatenate([family.start for family in self._families])
         reach = np.vstack([np.tile(f.reach, (len(f.start), 1)) for f in self._families])
         unit, mu = self._first_mu()
-        # Where signals are weak the first step may end at a mu so large that nothing matters any
-        # more: mu is kept below the size of the kernel until the kernels have been learned.
-        x, steps = np.append(first, np.log(min(mu, unit))), 0
-        for most in (unit, LARGEST * unit):
-            bounds = np.vstack([first[:, None] + reach, np.log([SMALLEST * unit, most])])
+        x, steps = np.append(first, np.log(np.clip(mu / unit, *LIMITS[0]) * unit)), 0
+        for limits in LIMITS:
+            bounds = np.vstack([first[:, None] + reach, np.log(np.multiply(limits, unit))])
             options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-5}
             done = minimize(
                 self._objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options

@@ -133,8 +133,8 @@ class Folder:
     def _advice(self) -> str:
         return (
             f"kronfill does not download data. It comes from {self.source} ({self.licence}): copy "
-            f"what is in {self.upstream}, and the licence file, to DIRECTORY/{self.name} and call "
-            f"with data_home=DIRECTORY, or set {VARIABLE}=DIRECTORY."
+            f"what is in {self.upstream}, and the licence file, to DIRECTORY/{self.name} and set "
+            f"{VARIABLE}=DIRECTORY (in Python, data_home=DIRECTORY does as well)."
         )
 
 

@@ -53,7 +53,7 @@
     top = Math.min(0, Math.max(h - h * zoom, top));
     canvas.style.touchAction = zoom > 1 ? "none" : "pan-y";
   };
-  const digits = x => { const t = Number(x.toPrecision(4)); return Math.abs(t) >= 1e5 ? t.toExponential() : String(t); };
+  const digits = x => { const t = Number(x.toPrecision(4)); return (Math.abs(t) >= 1e5 ? t.toExponential() : String(t)).replace(/-/g, "−"); };
   function draw() {
     keep();
     const [w, h] = size(), ratio = devicePixelRatio || 1, [cw, ch] = cellSize();
