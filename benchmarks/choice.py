@@ -31,7 +31,7 @@ def applicable(problem: Problem, unknowns: float) -> list[str]:
     return names
 
 
-def compare(problem: Problem, rounds: int = 3, limit: float = 5.0, warm: bool = True) -> dict:
+def compare(problem: Problem, rounds: int = 3, limit: float = 2.0, warm: bool = True) -> dict:
     """Best seconds of each solver; one that took more than ``limit`` is not run again."""
     import kronfill as kf
 

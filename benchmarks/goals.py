@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+WORK = ("factors_s", "turning_s", "products_s", "reading_s")
 PLAIN = {"kind": "rbf", "identity": 0.0, "zipf": False, "scales": [0.7, 0.2]}
 THIN, SMOOTH, MEDIUM, ROUGH = [0.7, 0.7], [0.7, 0.2], [0.2, 0.2], [0.2, 0.05]
 
@@ -53,8 +54,8 @@ def growth_n(results: dict) -> list[dict]:
 
 
 def on_factors(row: dict) -> float:
-    """Seconds of making the factors, turning them, and of products with them."""
-    return row["factors_s"] + row.get("turning_s", 0.0) + row.get("products_s", 0.0)
+    """Seconds of making the factors, turning them, products with them and reading their rows."""
+    return sum(row.get(name, 0.0) for name in WORK)
 
 
 def check(results: dict) -> list[dict]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.goals import pick
+from benchmarks.goals import WORK, pick
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 PEERS = {
@@ -14,7 +14,6 @@ PEERS = {
     "LatentKroneckerGP 15": "LatentKroneckerGP, defaults",
     "LatentKroneckerGP 100": "LatentKroneckerGP, tuned",
 }
-WORK = ("factors_s", "turning_s", "products_s")
 KINDS = {
     "tanimoto": "Tanimoto, 1024 bits",
     "given": "given matrix (exponential)",
@@ -135,7 +134,7 @@ def _sizes(results: dict) -> str:
         ])  # fmt: skip
     head = (
         "m", "N = L", "length scales", "ranks", "fit, s", "factors: made, s", "turned, s",
-        "multiplied, s", "solver",
+        "multiplied, s", "read from memory, s", "solver",
         "iterations", "residual", "GB beyond input", "GB in all",
     )  # fmt: skip
     return _table("kronfill alone", head, rows)

@@ -223,11 +223,23 @@ def cell(numbers: float | list[float], digits: int) -> str:
     return " / ".join(f"{number:.{digits}f}" for number in several)
 
 
+def said(way: str, m: int, done: subprocess.CompletedProcess) -> dict:
+    """What a child said last; failures are results too."""
+    with contextlib.suppress(IndexError, ValueError):
+        return json.loads(done.stdout.splitlines()[-1])
+    last = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+    last = last.removeprefix("kronfill.errors.MemoryLimitError: ")
+    return {"way": way, "m": m, "failed": last}
+
+
 def table(rows: list[dict]) -> str:
     head = ("m", "way", "seconds", "before", "iterations", "a pass, s", "from disk, s", "GB/s",
             "disk GB/s", "peak GB")  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for row in rows:
+        if "failed" in row:
+            lines.append(f"| {row['m']:,} | {row['way']} | {row['failed']} |" + " |" * 7)
+            continue
         cold, disk = row.get("cold_pass_s", []), row.get("disk_gb_s")
         rates = [row["bytes_per_pass"] / seconds / 1e9 for seconds in cold]
         lines.append(
@@ -249,18 +261,19 @@ def main() -> None:
     if asked.child:
         child(asked.ways[0], asked.sizes[0], asked.folder)
         return
-    rows = []
+    kept = json.loads(asked.out.read_text()) if asked.out.exists() else []
+    rows = {(row["m"], row["way"]): row for row in kept}
     for m in asked.sizes:
         write(problem_for(m), asked.folder / str(m))
         for way in asked.ways:
             command = [sys.executable, "-m", "benchmarks.streaming", str(m), "--child",
                        "--folder", str(asked.folder), "--ways", way]  # fmt: skip
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-            with contextlib.suppress(IndexError, ValueError):
-                rows.append(json.loads(done.stdout.splitlines()[-1]))
-            asked.out.write_text(json.dumps(rows, indent=1))
-            print(table(rows[-1:]).splitlines()[-1], flush=True)
-    print(table(rows))
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            rows[m, way] = said(way, m, done)
+            ordered = [rows[key] for key in sorted(rows, key=lambda k: (k[0], WAYS.index(k[1])))]
+            asked.out.write_text(json.dumps(ordered, indent=1))
+            print(table([rows[m, way]]).splitlines()[-1], flush=True)
+    print(table(ordered))
 
 
 if __name__ == "__main__":

@@ -279,3 +279,10 @@ def test_weights_that_cannot_be_added_are_an_error_and_not_nan(center, large):
     est = kf.MC((8, 6), rank=2, mu=0.1, center=center)
     with pytest.raises(DataError, match="weights"):
         est.fit(X, rng.standard_normal(len(X)), sample_weight=weights)
+
+
+@pytest.mark.parametrize("seed", [-1, "first", 0.5])
+def test_a_seed_that_is_none(seed):
+    est = kf.MC((N, L), P, 0.2, random_state=seed)
+    with pytest.raises(ParameterError, match="random_state must be a whole number"):
+        est.fit([[0, 0], [1, 1]], [1.0, 2.0])

@@ -139,7 +139,14 @@ class FactorisedRegressor(MatrixRegressor):
             return self.random_state
         if isinstance(self.random_state, np.random.RandomState):
             return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(self.random_state)
+        try:
+            return np.random.default_rng(self.random_state)
+        except (TypeError, ValueError):
+            msg = (
+                "random_state must be a whole number that is not negative, a NumPy generator or "
+                f"None, got {self.random_state!r}."
+            )
+            raise ParameterError(msg) from None
 
     def _random(self, kind: str, size: int) -> Floats:
         rng = self._rng()

@@ -43,7 +43,7 @@ def data_section(n: Numbers, verdict: Verdict) -> str:
         ("known about columns", n.show("data.about_columns", "t")),
     ]  # fmt: skip
     spread = (
-        "Numbers of measurements per row and column are as even as chance would make them"
+        "Numbers of measurements per row and column differ no more clearly than by chance"
         if data["even"]
         else "Measurements are spread over rows and columns less evenly (or more) than by chance: "
         "the accuracy below is for entries like the measured ones, others may be predicted worse"
