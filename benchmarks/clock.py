@@ -35,6 +35,26 @@ def _again(times: list[float], repeats: int) -> bool:
     return len(times) < repeats or (sum(times) < SHORT and len(times) < 30)
 
 
+@contextlib.contextmanager
+def calls(owner: type, name: str):
+    """Seconds of each call of a method, while this lasts."""
+    plain, times = vars(owner)[name], []
+    function = plain.__func__ if isinstance(plain, classmethod) else plain
+
+    def clocked(*args, **kwargs):
+        begun = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            times.append(time.perf_counter() - begun)
+
+    setattr(owner, name, classmethod(clocked) if isinstance(plain, classmethod) else clocked)
+    try:
+        yield times
+    finally:
+        setattr(owner, name, plain)
+
+
 def resident() -> float:
     """GB (1e9 bytes) of memory that this process holds now."""
     return _status("VmRSS")

@@ -42,8 +42,8 @@ Inverse = Callable[[Floats], Floats]
 
 PROBES = 256
 ONE_THREAD = 1500
-"""Up to this many observations one thread does everything: NumPy, SciPy and the compiled loops have
-threads of their own each, which go on spinning after their work and slow down what comes next."""
+"""Up to this many observations BLAS has one thread: its threads go on spinning after their work and
+slow down what comes next."""
 ROWS = 64
 """Rows of the kernel that a thread gathers at a time."""
 DISTINCT = 1e-6
@@ -96,8 +96,15 @@ class EntryKernel:
         items_c, at_c = np.unique(s.cols, return_inverse=True)
         # Unsigned: the compiled loops need not ask whether an index counts from the end.
         self._at_r, self._at_c = at_r.astype(np.uintp), at_c.astype(np.uintp)
-        self._kr = np.ascontiguousarray(problem.row_kernel.block(items_r, items_r))
-        self._kc = np.ascontiguousarray(problem.col_kernel.block(items_c, items_c))
+        asked = ((problem.row_kernel, items_r), (problem.col_kernel, items_c))
+        blocks: list[Floats] = [np.empty((0, 0))] * 2
+
+        def make(axis: int) -> None:
+            kernel, items = asked[axis]
+            blocks[axis] = np.ascontiguousarray(kernel.block(items, items))
+
+        each(2, make)
+        self._kr, self._kc = blocks
         self._root = np.empty(0) if s.weights is None else s.root_weights
         self.m = s.m
 
@@ -108,8 +115,7 @@ class EntryKernel:
         require_memory(8.0 * m**2, f"The kernel over {m:,} observed entries", advice)
         out = np.empty((m, m))
         given = (self._kr, self._kc, self._at_r, self._at_c, self._root)
-        rows = m if m <= ONE_THREAD else ROWS
-        each(-(-m // rows), lambda i: _gather(*given, i * rows, min(m, (i + 1) * rows), out))
+        each(-(-m // ROWS), lambda i: _gather(*given, i * ROWS, min(m, (i + 1) * ROWS), out))
         return out.T
 
     def times(self, z: Floats, some: Index) -> Floats:

@@ -247,7 +247,7 @@ def prefetch(typing: Any, array: Any, k: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, values[0]).data
         byte = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, LANE, LANE, LANE])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
         at = builder.bitcast(builder.gep(data, [values[1]]), byte)
         builder.call(function, [at, LANE(0), LANE(3), LANE(1)])  # to read, often, data
         return context.get_dummy_value()
