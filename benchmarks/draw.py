@@ -86,9 +86,7 @@ def _against_n(results: dict, axis) -> None:
     total = np.array([row.get("clocked_s", row["seconds"]) for row in rows])
     rest = np.maximum([beyond_factors(row) for row in rows], 1e-3)
     axis.loglog(n, total, "o-", color=OURS, lw=2.2, label="whole fit")
-    axis.loglog(
-        n, factors, "s--", color=GREY, label="work on the factors: made, turned, multiplied"
-    )
+    axis.loglog(n, factors, "s--", color=GREY, label="work on the factors")
     axis.loglog(n, rest, "^-", color="#0072B2", label="the rest")
     axis.set_xlabel("rows and columns, N = L")
     axis.set_ylabel("seconds")

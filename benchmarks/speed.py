@@ -19,6 +19,7 @@ from benchmarks import draw, goals, mc_als, peers, report
 from benchmarks.problems import Problem
 
 SEVERAL = 5
+"""Processes of a problem that takes hundredths of a second."""
 LIMIT = 120.0
 """Seconds that a peer gets for one problem, imports and checks included."""
 THIN, SMOOTH, MEDIUM, ROUGH = (0.7, 0.7), (0.7, 0.2), (0.2, 0.2), (0.2, 0.05)

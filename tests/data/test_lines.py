@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kronfill.data.lines import Axis, Columns, ParquetTable, is_long_table
+from kronfill.data.columns import Axis, Columns
+from kronfill.data.lines import ParquetTable, is_long_table
 from kronfill.errors import DataError, IndexRangeError, LabelError, ParameterError
 
 AXES = (Axis("row", 50), Axis("column", 50))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kronfill.data.lines import Axis, ParquetTable
+from kronfill.data.columns import Axis
+from kronfill.data.lines import ParquetTable
 from kronfill.data.samples import sample_lines
 
 AXES = (Axis("row", 60), Axis("column", 50))

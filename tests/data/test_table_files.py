@@ -10,8 +10,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from kronfill.data.entry_files import Roles, are_numbers, read_entries, read_pairs
+from kronfill.data.file_table import label_text
 from kronfill.data.side_files import read_side
-from kronfill.data.table_files import label_text, open_file
+from kronfill.data.table_files import open_file
 from kronfill.errors import (
     DataError,
     DuplicateEntryError,

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kronfill.data.lines import Axis, ParquetTable
+from kronfill.data.columns import Axis
+from kronfill.data.lines import ParquetTable
 from kronfill.linalg.lookup import find_entries
-from kronfill.linalg.partitions import prepare
+from kronfill.linalg.sorting import prepare
 
 
 def looked_up(folder, frame, shape, by, batch):

@@ -28,7 +28,9 @@ from kronfill.errors import (
     StorageError,
 )
 from kronfill.linalg.checkpoint import Products
-from kronfill.linalg.partitions import Partitions, alone_in, cuts
+from kronfill.linalg.files import alone_in
+from kronfill.linalg.partitions import Partitions
+from kronfill.linalg.sorting import cuts
 from kronfill.linalg.streamed import Streamed, StreamedSums, parse_memory
 
 

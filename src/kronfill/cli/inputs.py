@@ -14,8 +14,9 @@ from kronfill.data import Observations
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
 from kronfill.data.entry_files import EntryFile, Roles, are_numbers, read_entries, read_pairs
+from kronfill.data.file_table import label_text
 from kronfill.data.side_files import SideFile, read_side
-from kronfill.data.table_files import label_text, open_file
+from kronfill.data.table_files import open_file
 from kronfill.errors import LabelError, ParameterError
 from kronfill.problem import Problem
 from kronfill.sides import some_of

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from kronfill.cli.inputs import ask_pairs
 from kronfill.cli.longfiles import is_parquet
+from kronfill.data.columns import Axis
 from kronfill.data.entry_files import Roles
-from kronfill.data.lines import Axis
 from kronfill.details import CHUNK, STATUS
 from kronfill.errors import DataError
 from kronfill.linalg.lookup import find_entries

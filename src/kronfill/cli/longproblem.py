@@ -9,8 +9,9 @@ from typing import Any
 from kronfill.cli.inputs import Sides, read_sides
 from kronfill.cli.longfiles import Given
 from kronfill.cli.session import Session
+from kronfill.data.columns import Axis
 from kronfill.data.entry_files import Roles, are_numbers
-from kronfill.data.lines import Axis, ParquetTable
+from kronfill.data.lines import ParquetTable
 from kronfill.data.side_files import SideFile
 from kronfill.errors import ParameterError
 from kronfill.estimators import KKMCEX, RRMCEX

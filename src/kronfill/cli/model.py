@@ -14,7 +14,8 @@ from kronfill.cli.session import Session
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
 from kronfill.data.entry_files import Roles
-from kronfill.data.table_files import label_text, open_file
+from kronfill.data.file_table import label_text
+from kronfill.data.table_files import open_file
 from kronfill.errors import LabelError, ParameterError
 
 __all__ = ["bound", "predict", "suggest"]

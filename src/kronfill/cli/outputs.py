@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from kronfill.data.table_files import FileTable
+from kronfill.data.file_table import FileTable
 from kronfill.errors import MissingDependencyError, ParameterError
 from kronfill.io.atomic import written_whole
 

@@ -13,8 +13,8 @@ from kronfill.data._arrays import FloatArray, IntArray, listing
 from kronfill.data._counts import count_of
 from kronfill.data._entries import Entries, Grid, check_policy
 from kronfill.data._readers import settle
+from kronfill.data.file_table import FileTable
 from kronfill.data.observations import Observations
-from kronfill.data.table_files import FileTable
 from kronfill.errors import (
     DataError,
     DuplicateEntryError,

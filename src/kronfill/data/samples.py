@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.data.lines import Axis, Batch, LongTable
+from kronfill.data.columns import Axis, Batch
+from kronfill.data.lines import LongTable
 
 __all__ = ["sample_lines"]
 
@@ -52,7 +53,8 @@ def sample_lines(
     Examples
     --------
     >>> import numpy as np, pandas as pd, tempfile
-    >>> from kronfill.data.lines import Axis, ParquetTable
+    >>> from kronfill.data.columns import Axis
+    >>> from kronfill.data.lines import ParquetTable
     >>> from kronfill.data.samples import sample_lines
     >>> path = tempfile.mkdtemp() + "/a.parquet"
     >>> i, j = np.divmod(np.arange(600), 20)

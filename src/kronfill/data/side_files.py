@@ -11,7 +11,7 @@ import numpy as np
 from kronfill.data._arrays import FloatArray, IntArray, listing
 from kronfill.data._counts import count_of
 from kronfill.data._tables import import_pandas
-from kronfill.data.table_files import MISSING, FileTable
+from kronfill.data.file_table import MISSING, FileTable
 from kronfill.errors import (
     DataError,
     FeatureError,
@@ -268,7 +268,7 @@ def _column(table: FileTable, name: str, wanted: str | None, pd: Any) -> tuple[s
 
 def _texts(table: FileTable, j: int, pd: Any) -> Any:
     """A column as text, None where there is nothing."""
-    from kronfill.data.table_files import label_text
+    from kronfill.data.file_table import label_text
 
     cells = (None if cell is None else label_text(cell) for cell in table.column(j).to_pylist())
     return pd.Series([None if cell in (None, *MISSING) else cell for cell in cells], dtype=object)

@@ -10,16 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kronfill.data.lines import (
-    Axis,
-    Batch,
-    Columns,
-    LongTable,
-    arrow_table,
-    is_frame,
-    is_long_table,
-    long_table,
-)
+from kronfill.data.columns import Axis, Batch, Columns
+from kronfill.data.lines import LongTable, arrow_table, is_frame, is_long_table, long_table
 from kronfill.data.samples import sample_lines
 from kronfill.errors import EmptyDataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
@@ -27,13 +19,14 @@ from kronfill.estimators.model import Basis, Bilinear
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.auto import Auto, as_solver
 from kronfill.linalg.criteria import best_mu
-from kronfill.linalg.distributed import Distributed, has_client, one_at_a_time
+from kronfill.linalg.distributed import Distributed, has_client
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
 from kronfill.linalg.halfstep import GivenFactor
 from kronfill.linalg.iterative import Iterative
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import CoreResult, Mask, RidgeProblem, Sampled
 from kronfill.linalg.streamed import Streamed, TableSolver
+from kronfill.linalg.workers import one_at_a_time
 
 __all__ = ["LongTables", "choice_memory"]
 

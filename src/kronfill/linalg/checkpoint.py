@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.errors import StorageError
-from kronfill.linalg.partitions import write_whole
+from kronfill.linalg.files import write_whole
 
 __all__ = ["Products", "digest"]
 

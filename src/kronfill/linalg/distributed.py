@@ -9,7 +9,6 @@ workers. A block that is lost with its worker is made again by Dask from where i
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -18,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.data.lines import Axis, Batch, Columns, FrameTable, LongTable, arrow_table
+from kronfill.data.columns import Axis
+from kronfill.data.lines import FrameTable, LongTable
 from kronfill.errors import (
     DuplicateEntryError,
     EmptyDataError,
@@ -30,22 +29,19 @@ from kronfill.errors import (
     ParameterError,
     StorageError,
 )
+from kronfill.linalg import workers
 from kronfill.linalg.checkpoint import Products, digest
-from kronfill.linalg.grouping import Grouped
-from kronfill.linalg.lanes import lined
 from kronfill.linalg.partitioned import (
     PartitionedSystem,
     Sums,
     Totals,
-    moments_of,
-    normal_of,
     outer_axis,
 )
-from kronfill.linalg.partitions import cuts, first_repeat
 from kronfill.linalg.ridge import CoreResult
+from kronfill.linalg.sorting import cuts
 from kronfill.linalg.streamed import TableSolver
 
-__all__ = ["Distributed", "has_client", "one_at_a_time"]
+__all__ = ["Distributed", "has_client"]
 
 Floats = NDArray[np.float64]
 BLOCK, LEAST_BLOCK = 1 << 22, 1 << 19
@@ -56,12 +52,8 @@ FAN_IN = 8
 """Matrices that are added in one task."""
 TRIES = 10
 """So often a sum is begun anew after workers were lost with all copies of what was sent to them."""
-READ = 1 << 20
 MANY = 256
 """Pieces up to which the sort is made of tasks; beyond, it is left to Dask's choice."""
-_MOST_THREADS: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-one_at_a_time = threading.Lock()
-"""Compiled loops bring their own threads: those of Dask take turns."""
 
 
 @dataclass(frozen=True, init=False)
@@ -183,32 +175,6 @@ def _distributed() -> Any:
     return distributed
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Observations of a range of outer items, on a worker."""
-
-    items: slice
-    grouped: Grouped
-    values: Floats
-
-    @property
-    def repeat(self) -> tuple[int, int] | None:
-        """Outer and inner item of an entry that occurs twice."""
-        found = first_repeat(self.grouped)
-        return None if found is None else (found[0] + self.items.start, found[1])
-
-
-class Laid:
-    """The inner factor, laid out anew where it arrives."""
-
-    def __init__(self, factor: Floats) -> None:
-        self.columns = factor.shape[1]
-        self.table = lined(factor, np.float64)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Laid, (np.ascontiguousarray(self.table[:, : self.columns]),)
-
-
 class ClusterSums(Sums):
     """Sums over blocks on the workers.
 
@@ -238,7 +204,7 @@ class ClusterSums(Sums):
         """Sort the observations across the cluster; the workers keep the blocks."""
         by, sizes = self._by, (self._axes[0].size, self._axes[1].size)
         read = self._read()
-        counted = [self._client.submit(_counted, one, sizes, by, pure=False) for one in read]
+        counted = [self._client.submit(workers.counted, one, sizes, by, pure=False) for one in read]
         numbers, rows, cols, sums = self._tree(counted)
         m = int(numbers.sum())
         if m == 0:
@@ -249,7 +215,7 @@ class ClusterSums(Sums):
         most = -(-m // min(count, MOST_BLOCKS))
         bounds = cuts(np.concatenate([[0], np.cumsum(numbers)]), most)
         self._blocks = self._grouped(read, bounds)
-        found = self._client.map(_repeat_of, self._blocks, pure=False)
+        found = self._client.map(workers.repeat_of, self._blocks, pure=False)
         for repeat in self._client.gather(found):
             if repeat is not None:
                 self._refuse(read, repeat)
@@ -257,17 +223,18 @@ class ClusterSums(Sums):
     def _read(self) -> list[Any]:
         """The pieces of the table on the workers, decoded: futures of pandas frames."""
         client, table, by = self._client, self._table, self._by
-        shared = client.submit(_same, (table.columns, self._axes, by), pure=False)
+        shared = client.submit(workers.same, (table.columns, self._axes, by), pure=False)
         names = [table.named(piece) for piece in range(table.pieces)]
         if isinstance(table, FrameTable):
             parts = client.compute(table.frame.to_delayed())
         else:
-            whole = client.submit(_same, table, pure=False)
+            whole = client.submit(workers.same, table, pure=False)
             parts = [
-                client.submit(_piece, whole, piece, pure=False) for piece in range(table.pieces)
+                client.submit(workers.piece_of, whole, piece, pure=False)
+                for piece in range(table.pieces)
             ]
         return [
-            client.submit(_decoded, part, shared, name, pure=False)
+            client.submit(workers.decoded, part, shared, name, pure=False)
             for part, name in zip(parts, names, strict=True)
         ]
 
@@ -277,11 +244,13 @@ class ClusterSums(Sums):
         from dask.delayed import delayed
 
         weighted = self._table.columns.weight is not None
-        lines = dd.from_delayed(read, meta=_frame(*_nothing(weighted)), verify_meta=False)
+        lines = dd.from_delayed(
+            read, meta=workers.frame_of(*workers.nothing(weighted)), verify_meta=False
+        )
         # Tasks are repeated one by one after a loss; for many pieces they are too many.
         method = "tasks" if len(read) <= MANY else None
         ranges = lines.set_index("outer", divisions=bounds, shuffle_method=method).to_delayed()
-        make = delayed(_block, pure=False)
+        make = delayed(workers.block_of, pure=False)
         return list(
             self._client.compute(
                 [
@@ -293,7 +262,7 @@ class ClusterSums(Sums):
 
     def _refuse(self, read: list[Any], repeat: tuple[int, int]) -> None:
         """Name the pieces with an entry that occurs twice."""
-        held = self._client.gather(self._client.map(_times, read, repeat=repeat, pure=False))
+        held = self._client.gather(self._client.map(workers.times, read, repeat=repeat, pure=False))
         where = "; ".join(self._table.named(k) for k, times in enumerate(held) if times)
         pair = repeat if self._by == 0 else repeat[::-1]
         names = ", ".join(
@@ -308,7 +277,7 @@ class ClusterSums(Sums):
 
     def place(self, outer: Floats, inner: Floats) -> None:
         """See :class:`Sums`."""
-        self._factors = (outer, Laid(inner))
+        self._factors = (outer, workers.Laid(inner))
         self._key = digest([self._name, outer, inner])
         self._send()
 
@@ -318,19 +287,19 @@ class ClusterSums(Sums):
 
     def normal(self, x: Floats, single: bool = False) -> Floats:
         """See :class:`Sums`: always in double precision, passes do not wait for arithmetic."""
-        return self._total(_normal, x, x.shape, [self._key, x])
+        return self._total(workers.normal, x, x.shape, [self._key, x])
 
     def moments(self) -> Floats:
         """See :class:`Sums`."""
         shape = (2, self._factors[0].shape[1], self._factors[1].columns)
-        return self._total(_moments, None, shape, [self._key, b"moments"])
+        return self._total(workers.moments, None, shape, [self._key, b"moments"])
 
     def _total(self, job: Any, x: Any, shape: tuple[int, ...], key: list[Any]) -> Floats:
         self._passes += 1
 
         def term(_: int) -> Floats:
             self._passing(self._passes, 0, len(self._blocks))
-            given = self._client.submit(_same, x, pure=False)
+            given = self._client.submit(workers.same, x, pure=False)
             outer, inner = self._sent
             terms = self._client.map(
                 job, self._blocks, outer=outer, inner=inner, x=given, pure=False
@@ -343,7 +312,7 @@ class ClusterSums(Sums):
         """Sum of futures, FAN_IN at a time, always in the same order."""
         while len(terms) > 1:
             terms = [
-                self._client.submit(_added, terms[k : k + FAN_IN], pure=False)
+                self._client.submit(workers.added, terms[k : k + FAN_IN], pure=False)
                 for k in range(0, len(terms), FAN_IN)
             ]
         return terms[0].result()
@@ -365,105 +334,3 @@ class ClusterSums(Sums):
                 self._client.wait_for_workers(1)
                 self._send()
         raise AssertionError
-
-
-# What the workers do.
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """One pass at a time in a worker, with as many threads as the worker has."""
-    from distributed import get_worker
-
-    threads = min(get_worker().state.nthreads, _MOST_THREADS)
-    with one_at_a_time:
-        before = numba.get_num_threads()
-        numba.set_num_threads(threads)
-        try:
-            yield
-        finally:
-            numba.set_num_threads(before)
-
-
-def _same(value: Any) -> Any:
-    """As a task, a value that Dask can bring back if it is lost."""
-    return value
-
-
-def _piece(table: LongTable, piece: int) -> Any:
-    import pyarrow as pa
-
-    return pa.Table.from_batches(list(table.read(piece, READ)))
-
-
-def _decoded(part: Any, shared: tuple[Columns, tuple[Axis, Axis], int], where: str) -> Any:
-    """A piece as a frame of outer items, inner items, values and weights."""
-    import pyarrow as pa
-
-    columns, axes, by = shared
-    table = part if isinstance(part, pa.Table) else arrow_table(part)
-    return _frame(columns.decode(table, axes, where), by)
-
-
-def _nothing(weighted: bool) -> tuple[Batch, int]:
-    none, numbers = np.empty(0, np.int32), np.empty(0)
-    return Batch(none, none, numbers, numbers if weighted else None), 0
-
-
-def _frame(batch: Batch, by: int) -> Any:
-    import pandas as pd
-
-    columns = {"outer": batch[by], "inner": batch[1 - by], "value": batch.values}
-    if batch.weights is not None:
-        columns["weight"] = batch.weights
-    return pd.DataFrame(columns)
-
-
-def _parts(frame: Any) -> tuple[Any, Any, Floats, Floats | None]:
-    """Outer and inner items, values and weights of a frame."""
-    weights = frame["weight"].to_numpy() if "weight" in frame else None
-    return frame["outer"].to_numpy(), frame["inner"].to_numpy(), frame["value"].to_numpy(), weights
-
-
-def _counted(frame: Any, sizes: tuple[int, int], by: int) -> tuple[NDArray[Any], ...]:
-    """Observations of each outer item, weight of each row and column, sums of w y^2 and w y."""
-    outer, inner, values, weights = _parts(frame)
-    numbers = np.bincount(outer, minlength=sizes[by])
-    pair = (outer, inner) if by == 0 else (inner, outer)
-    rows, cols = (np.bincount(pair[k], weights, sizes[k]).astype(float) for k in range(2))
-    weighted = values if weights is None else weights * values
-    return numbers, rows, cols, np.array([weighted @ values, weighted.sum()])
-
-
-def _block(frame: Any, first: int, last: int) -> Block:
-    outer, inner, values, weights = _parts(frame.reset_index())
-    with _alone():
-        grouped = Grouped.by(outer - first, inner, last - first, weights)
-        values = grouped.gather(values)
-    kept = Grouped(np.empty(0, np.int32), grouped.indptr, grouped.inner, grouped.weights)
-    return Block(slice(first, last), kept, values)
-
-
-def _repeat_of(block: Block) -> tuple[int, int] | None:
-    return block.repeat
-
-
-def _times(frame: Any, repeat: tuple[int, int]) -> int:
-    outer, inner, *_ = _parts(frame)
-    return int(((outer == repeat[0]) & (inner == repeat[1])).sum())
-
-
-def _normal(block: Block, outer: Floats, inner: Laid, x: Floats) -> tuple[Floats]:
-    with _alone():
-        return (normal_of(outer[block.items], inner.table, block.grouped, x),)
-
-
-def _moments(block: Block, outer: Floats, inner: Laid, x: None) -> tuple[Floats]:
-    with _alone():
-        p, q = outer[block.items], inner.table
-        return (moments_of(p, q, block.grouped, block.values, inner.columns),)
-
-
-def _added(terms: list[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
-    """Sums of what the terms have in the same place."""
-    return tuple(np.sum(parts, axis=0) for parts in zip(*terms, strict=True))

@@ -18,9 +18,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.data.lines import Axis, LongTable
+from kronfill.data.columns import Axis
+from kronfill.data.lines import LongTable
 from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.linalg.checkpoint import Products, digest
+from kronfill.linalg.files import alone_in
 from kronfill.linalg.grouping import Grouped
 from kronfill.linalg.iterative import Iterative
 from kronfill.linalg.lanes import lined, width
@@ -34,17 +36,10 @@ from kronfill.linalg.partitioned import (
     normal_of,
     outer_axis,
 )  # fmt: skip
-from kronfill.linalg.partitions import (
-    BYTES,
-    ROOM,
-    Partition,
-    Partitions,
-    alone_in,
-    first_repeat,
-    prepare,
-)
+from kronfill.linalg.partitions import Partition, Partitions
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult
+from kronfill.linalg.sorting import BYTES, ROOM, first_repeat, prepare
 from kronfill.linalg.watching import Watcher
 
 __all__ = ["Streamed", "TableSolver", "needed_memory", "parse_memory"]

@@ -1,0 +1,90 @@
+"""Files that are there as a whole or not at all, and folders that one process works in."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.errors import StorageError
+
+__all__ = ["alone_in", "mapped", "read_json", "write_whole"]
+
+
+def write_whole(path: Path, *arrays: NDArray[Any] | bytes) -> int:
+    """Write a file that is there as a whole or not at all; its checksum."""
+    partial, checksum = path.with_name(path.name + ".partial"), 0
+    try:
+        with open(partial, "wb") as file:
+            for array in arrays:
+                data = memoryview(array).cast("B")  # type: ignore[arg-type]
+                file.write(data)
+                checksum = zlib.crc32(data, checksum)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "the disk is full; free some space, then run the same again" if full else error
+        msg = f"{path} cannot be written: {advice}. What was finished before is kept."
+        raise StorageError(msg) from error
+    return checksum
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[Path]:
+    """Make a folder, and refuse to share it with another process that works there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / "lock", "w")  # noqa: SIM115
+    except OSError as error:
+        msg = f"{folder} cannot be written to: {error}; choose another work_dir."
+        raise StorageError(msg) from error
+    with lock:
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # a system without such locks
+            pass
+        except BlockingIOError:
+            msg = f"Another process is working in {folder}; wait for it, or use another work_dir."
+            raise StorageError(msg) from None
+        yield folder
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What a file of JSON holds; None where there is none."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return None
+    try:
+        told: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        msg = f"{path} is damaged ({error}); use another work_dir."
+        raise StorageError(msg) from None
+    return told
+
+
+def mapped(path: Path, dtype: Any, start: int, stop: int) -> NDArray[Any]:
+    """Elements start, ..., stop - 1 of an array on disk; what is not touched is not read."""
+    if start == stop:
+        return np.empty(0, dtype)
+    size = np.dtype(dtype).itemsize
+    try:
+        # Copy on write: nothing is written, and compiled loops know such arrays already.
+        mapped = np.memmap(path, dtype, "c", start * size, (stop - start,))
+    except (OSError, ValueError) as error:
+        msg = f"{path} cannot be read: {error}. Delete its folder to make the partitions anew."
+        raise StorageError(msg) from error
+    return mapped.view(np.ndarray)
