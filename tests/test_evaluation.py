@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,9 +11,12 @@ from numpy.testing import assert_allclose
 
 import kronfill as kf
 from kronfill import evaluation
-from kronfill.errors import ParameterError
+from kronfill.errors import ConvergenceWarning, ParameterError
 from kronfill.evaluation import KINDS, cross_validate, evaluate, hold_out, score
 from kronfill.intervals import Calibrated
+from kronfill.report.accuracy import accuracy
+from kronfill.report.formats import Numbers
+from kronfill.report.verdicts import part_verdict
 from kronfill.selection import EntryKFold, RowKFold
 
 from .report.conftest import completed
@@ -183,3 +188,38 @@ def test_scores(predicted, rmse, mae, r2):
 
 def test_values_without_variation_have_no_r2():
     assert score(np.ones(3), np.zeros(3)).r2 is None
+
+
+# Fits that did not converge.
+
+
+def unfinished():
+    """A completion whose refits end long before the tolerance."""
+    rough = kf.KKMCEX(KERNEL, KERNEL, mu=1e-4, solver=kf.PCG(max_iter=1))
+    with pytest.warns(ConvergenceWarning):
+        rough.fit(observations())
+    return rough
+
+
+def test_errors_of_fits_that_did_not_converge_say_so():
+    with pytest.warns(ConvergenceWarning, match="new rows: 4 of 4 fits"):
+        found = cross_validate(unfinished(), observations(), ("row",), folds=4)
+    assert "did not converge" in found.doubts["row"]
+    assert accuracy(found).parts[0].doubt == found.doubts["row"]
+    assert not cross_validate(EST, observations(), ("row",), folds=4).doubts
+
+
+def test_intervals_from_a_refit_that_did_not_converge_say_so():
+    model = unfinished()
+    with pytest.warns(ConvergenceWarning, match="the fit without the hidden entries"):
+        found = Calibrated(model)
+    assert "not to be relied on" in found.told
+
+
+def test_the_report_does_not_praise_what_did_not_converge():
+    with pytest.warns(ConvergenceWarning):
+        found = cross_validate(unfinished(), observations(), ("row",), folds=4)
+    tree = {"accuracy": {"parts": [asdict(part) for part in accuracy(found).parts]}}
+    verdict = part_verdict(Numbers(tree), 0)
+    assert verdict.tone == "bad"
+    assert "is not known" in verdict.text

@@ -19,6 +19,7 @@ from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.linalg.effects import EffectsDesign
+from kronfill.linalg.solution import Solution
 from kronfill.selection.hidden import hide, kinds_of
 from kronfill.selection.splitters import ColumnKFold, EntryKFold, RowColumnKFold, RowKFold
 
@@ -113,6 +114,9 @@ class Evaluation:
         without any, "column" in columns without any, "both". Kinds without entries are left out.
     notes : dict of str to str
         Why a kind that was asked for is left out.
+    doubts : dict of str to str
+        For each kind whose predictions come from fits that did not converge, what happened: the
+        errors of such a kind say little.
 
     Examples
     --------
@@ -129,6 +133,7 @@ class Evaluation:
     seed: int
     parts: dict[str, Held]
     notes: dict[str, str] = field(default_factory=dict)
+    doubts: dict[str, str] = field(default_factory=dict)
 
 
 def evaluate(completion: Any, *, seed: int = 0, progress: Progress | None = None) -> Evaluation:
@@ -164,9 +169,7 @@ def evaluate(completion: Any, *, seed: int = 0, progress: Progress | None = None
     model, obs = completion.model, completion.observations
     if counted(obs).m > FOLDS_LIMIT:
         return hold_out(model, obs, seed)
-    with warnings.catch_warnings():  # the user was told at the first fit
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return cross_validate(_kept(model), obs, KINDS[:3], seed=seed, progress=progress)
+    return cross_validate(_kept(model), obs, KINDS[:3], seed=seed, progress=progress)
 
 
 def cross_validate(
@@ -221,6 +224,7 @@ def cross_validate(
     obs = counted(observations)
     parts: dict[str, Held] = {}
     notes: dict[str, str] = {}
+    doubts: dict[str, str] = {}
     for k, kind in enumerate(kinds):
 
         def say(what: str, share: float, k: int = k) -> None:
@@ -229,10 +233,14 @@ def cross_validate(
 
         try:
             splits = _splits(kind, obs, folds, seed)
-            parts[kind] = _left_out(estimator, obs, kind, splits, say)
+            parts[kind], records = _left_out(estimator, obs, kind, splits, say)
         except DataError as error:
             notes[kind] = str(error)
-    return Evaluation("folds" if parts else "none", folds if parts else 0, seed, parts, notes)
+        else:
+            doubts |= {} if all(one.converged for one in records) else {kind: _doubt(records)}
+    _warn_of(doubts)
+    scheme, count = ("folds", folds) if parts else ("none", 0)
+    return Evaluation(scheme, count, seed, parts, notes, doubts)
 
 
 def hold_out(model: MatrixRegressor, observations: Observations, seed: int = 0) -> Evaluation:
@@ -260,10 +268,11 @@ def hold_out(model: MatrixRegressor, observations: Observations, seed: int = 0) 
     'hold-out'
     """
     train, test = hide(counted(observations), np.random.default_rng(seed))
-    with warnings.catch_warnings():  # the user was told at the first fit
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = _predicted(_kept(model), train, test)
-    return Evaluation("hold-out", 1, seed, _by_kind([found]))
+    found, record = _predicted(_kept(model), train, test)
+    parts = _by_kind([found])
+    doubts = {} if record.converged else dict.fromkeys(parts, _doubt([record]))
+    _warn_of(doubts)
+    return Evaluation("hold-out", 1, seed, parts, doubts=doubts)
 
 
 def score(observed: Floats, predicted: Floats) -> Score:
@@ -317,17 +326,19 @@ def _splitter(kind: str, obs: Observations, folds: int, seed: int) -> Any:
 
 def _left_out(
     estimator: MatrixRegressor, obs: Observations, kind: str, folds: Splits, say: Progress
-) -> Held:
-    """The hidden entries of all folds that turn out to be of this kind."""
-    held = []
+) -> tuple[Held, list[Solution]]:
+    """The hidden entries of all folds that turn out to be of this kind; how each fit ended."""
+    held, records = [], []
     for k, (train, test) in enumerate(folds):
         say(f"{QUESTIONS[kind]}, fold {k + 1} of {len(folds)}", k / len(folds))
-        held.append(_predicted(estimator, obs.take(train), obs.take(test)))
+        some, record = _predicted(estimator, obs.take(train), obs.take(test))
+        held.append(some)
+        records.append(record)
     found = _by_kind(held)
     if kind not in found:
         msg = f"There is no entry for which, once it is hidden, {_LEFT[kind]}."
         raise DataError(msg)
-    return found[kind]
+    return found[kind], records
 
 
 _LEFT = {
@@ -340,9 +351,11 @@ _LEFT = {
 
 def _predicted(
     estimator: MatrixRegressor, train: Observations, test: Observations
-) -> tuple[Held, Index]:
-    """Predictions of the test entries from the others, and what kind each entry is."""
-    other = cast("MatrixRegressor", clone(estimator)).fit(train)
+) -> tuple[tuple[Held, Index], Solution]:
+    """Predictions of the test entries from the others, the kind of each entry, the fit's record."""
+    with warnings.catch_warnings():  # one warning about all fits comes at the end
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        other = cast("MatrixRegressor", clone(estimator)).fit(train)
     effects = EffectsDesign(train.rows, train.cols, train.shape, "both", train.weights)
     mean = float(np.average(train.values, weights=train.weights))
     held = Held(
@@ -353,7 +366,26 @@ def _predicted(
         np.full(test.m, mean),
         effects.fit(train.values).at(test.rows, test.cols),
     )
-    return held, kinds_of(train, test.rows, test.cols)
+    return (held, kinds_of(train, test.rows, test.cols)), other.solution_
+
+
+def _doubt(records: list[Solution]) -> str:
+    """What is to be said beside numbers that rest on these fits."""
+    bad = [record for record in records if not record.converged]
+    worst = max(bad, key=lambda record: record.residual)
+    count = "the fit" if len(records) == 1 else f"{len(bad)} of {len(records)} fits"
+    return (
+        f"{count} without the hidden entries did not converge (relative residual up to "
+        f"{worst.residual:.1e}): these errors say little"
+    )
+
+
+def _warn_of(doubts: dict[str, str]) -> None:
+    """One warning about all fits that did not converge."""
+    if doubts:
+        told = "; ".join(f"{QUESTIONS[kind]}: {text}" for kind, text in doubts.items())
+        message = f"Errors on hidden entries, {told}. Use a larger mu, or another solver."
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def _by_kind(held: list[tuple[Held, Index]]) -> dict[str, Held]:

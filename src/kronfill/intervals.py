@@ -89,7 +89,8 @@ class Calibrated(Intervals):
     def __init__(self, model: MatrixRegressor, found: Evaluation | None = None) -> None:
         """Take the errors of a hold-out that was made already, or make one."""
         self._obs = counted(model.observations_)
-        parts = (found or hold_out(model, self._obs)).parts
+        found = found or hold_out(model, self._obs)
+        parts = found.parts
         errors = {kind: np.abs(part.observed - part.predicted) for kind, part in parts.items()}
         self._errors = [np.sort(errors.get(kind, np.empty(0))) for kind in KINDS]
         counts = ", ".join(
@@ -98,6 +99,8 @@ class Calibrated(Intervals):
             if len(part)
         )
         self.told = f"calibrated: errors on hidden entries ({counts}), one width for each kind"
+        if found.doubts:
+            self.told += f"; not to be relied on, as {next(iter(found.doubts.values()))}"
 
     def at(self, rows: Index, cols: Index, middle: Floats, level: float) -> tuple[Floats, ...]:
         """See :class:`Intervals`."""

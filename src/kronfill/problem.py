@@ -181,11 +181,11 @@ class Problem:
         solver = self._solver(ROUGH)
         X = np.column_stack([place[obs.rows], obs.cols])
 
-        def error(mu: float) -> float:
+        def error(mu: float) -> tuple[float, bool]:
             est = KKMCEX(*kernels, mu=mu, center=self.estimator.center, solver=solver)
             est.fit(X[train], obs.values[train], None if obs.weights is None else weights[train])
             gap = obs.values[test] - est.predict(X[test])
-            return float(weights[test] @ gap**2)
+            return float(weights[test] @ gap**2), est.solution_.converged
 
         return path_minimum(error, scale * np.logspace(0, -6, 7))
 

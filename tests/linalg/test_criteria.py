@@ -12,6 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 import kronfill as kf
+from kronfill.errors import ConvergenceWarning
 from kronfill.linalg.criteria import (
     AUTO_WORK,
     best_mu,
@@ -28,6 +29,7 @@ from kronfill.linalg.criteria import (
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.reduction import DualForm, PrimalForm, Tridiagonal
 from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
+from kronfill.linalg.stochastic import estimate_criteria
 
 from .oracle import Case, dense_solution
 
@@ -291,7 +293,9 @@ def test_for_many_observations_mu_has_the_least_hold_out_error(parts, weighted, 
         gap = test.values - est.predict(np.column_stack([test.rows, test.cols]))
         return float(np.sum(test.root_weights**2 * gap**2))
 
-    least = error(path_minimum(error, mean_diagonal(problem) * np.logspace(2, -6, 9)))
+    least = error(
+        path_minimum(lambda mu: (error(mu), True), mean_diagonal(problem) * np.logspace(2, -6, 9))
+    )
     assert error(best_mu(problem)) == pytest.approx(least, rel=1e-3)  # solves are to 1e-2
 
 
@@ -303,3 +307,29 @@ def test_an_identity_part_is_known_to_have_full_rank(monkeypatch):
     problem = RidgeProblem(kernel, kernel, case.sampled, 1.0)
     monkeypatch.setattr(type(kernel), "factor", None)
     assert isinstance(exact_form(problem, np.inf), DualForm)
+
+
+def test_a_mu_whose_solve_did_not_converge_is_not_chosen():
+    def error(mu):
+        return abs(np.log10(mu / 1e-3)), mu > 2e-3  # the best values do not converge
+
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        assert path_minimum(error, np.logspace(2, -6, 9)) == pytest.approx(10**-2.5)
+
+
+def test_fits_that_did_not_converge_and_look_worse_are_not_worth_a_word():
+    def error(mu):
+        return abs(np.log10(mu / 1e-1)), mu > 2e-2
+
+    assert path_minimum(error, np.logspace(2, -6, 9)) == pytest.approx(0.1)
+
+
+def test_criteria_of_solves_that_did_not_converge_are_left_out(monkeypatch):
+    problem = Case((30, 30), (30, 30), 400).build()
+    mus = np.array([1e6, 1e5, 1e-6])
+    monkeypatch.setattr("kronfill.linalg.stochastic.SOLVER", kf.PCG(tol=1e-6, max_iter=5))
+    with pytest.warns(ConvergenceWarning, match="mu = 1e-06: their solves"):
+        found = estimate_criteria(problem, mus, samples=4, probes=2)
+    for name in ("loo", "gcv", "lml"):
+        assert np.isfinite(found.values[name][0])
+        assert np.isnan(found.values[name][2])

@@ -174,6 +174,7 @@ class Again:
             self.put(f"accuracy.parts.{k}", {
                 "kind": kind, "count": len(y), **scores, "best": best,
                 "gain": 1 - scores["method"]["rmse"] / scores[best]["rmse"],
+                "doubt": None,
                 "clear": bool(abs(gap.mean()) > 2 * gap.std(ddof=1) / np.sqrt(len(gap))),
                 "observed": y.tolist(), "predicted": lines[:, 3].tolist(),
             })  # fmt: skip

@@ -124,6 +124,8 @@ def _scores(found: Evaluation, method: str) -> list[dict[str, Any]]:
         held = found.parts[kind]
         for name, score in zip((method, *_RULES), held.scores(), strict=True):
             line = {"question": question, "method": name, **_NOTHING, "tested": len(held)}
+            if name == method:
+                line["note"] = found.doubts.get(kind, "")
             told = {key: value for key, value in asdict(score).items() if value is not None}
             lines.append(line | told)
     return lines
@@ -139,7 +141,9 @@ def _verdicts(found: Evaluation) -> dict[str, str]:
     for part in accuracy(found).parts:
         what, rule = WHAT[part.kind].capitalize(), RULES[part.best]
         few = f" (only {count_of(part.count, 'entry', 'entries')})" if part.count < FEW else ""
-        if part.gain is None:
+        if part.doubt:
+            text = f"{what}: not known, {part.doubt}."
+        elif part.gain is None:
             text = f"{what}: {rule} is exact already{few}."
         elif part.gain <= 0:
             text = f"{what}: no better than {rule}{few}; do not use it there."

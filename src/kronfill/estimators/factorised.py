@@ -37,6 +37,8 @@ Index = NDArray[np.intp]
 FOLDS = 5
 FOLDS_LIMIT = 20_000
 """Up to this many observations mu is chosen by cross-validation, beyond by one held-out tenth."""
+TRIAL_SWEEPS = 100
+"""Most sweeps of a trial fit; with a rough tolerance it mostly ends long before."""
 
 
 class FactorisedRegressor(MatrixRegressor):
@@ -88,24 +90,25 @@ class FactorisedRegressor(MatrixRegressor):
         top = float(np.linalg.norm(values - values.mean())) * self._scale() or 1.0
         starts: list[Any] = [self._settings().start] * len(folds)
 
-        def error(mu: float) -> float:
-            total = 0.0
+        def error(mu: float) -> tuple[float, bool]:
+            total, converged = 0.0, True
             for k, (train, held) in enumerate(folds):
                 trial = self._trial(mu, train, starts[k])
                 gap = held.values - trial.predict(held)
                 total += float(np.sum(gap**2 if held.weights is None else held.weights * gap**2))
+                converged &= trial.solution_.converged
                 if np.any(trial.H_):  # zero factors are no starting point
                     starts[k] = trial._pair()
-            return total
+            return total, converged
 
         return path_minimum(error, top * np.logspace(-1, -5, 5))
 
     def _trial(self, mu: float, train: Observations, start: Any) -> FactorisedRegressor:
-        """A quick fit for the choice of mu."""
-        settings = replace(self._settings(), sweeps=20, tol=1e-3, start=start)
+        """A quick fit for the choice of mu; its ``solution_`` says whether it converged."""
+        settings = replace(self._settings(), sweeps=TRIAL_SWEEPS, tol=1e-3, start=start)
         parameters = {**self.get_params(deep=False), **self._checked()}
         trial = type(self)(**{**parameters, "mu": mu, "solver": settings})
-        with warnings.catch_warnings():
+        with warnings.catch_warnings():  # whoever asks for a trial looks at its record
             warnings.simplefilter("ignore", ConvergenceWarning)
             return trial.fit(train)
 

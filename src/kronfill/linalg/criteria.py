@@ -12,6 +12,7 @@ one reduction serves every mu.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill.errors import ConvergenceWarning
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.primal import FACTOR_RTOL
@@ -314,11 +316,11 @@ class _HoldOut:
         """Solutions of the best mu and of the last one: no others are started from."""
         self._best = np.nan
 
-    def __call__(self, mu: float) -> float:
-        """Weighted sum of squared errors."""
+    def __call__(self, mu: float) -> tuple[float, bool]:
+        """Weighted sum of squared errors, and whether the solve behind it converged."""
         near = min(self._starts, key=lambda other: abs(np.log(other / mu)), default=None)
         start = None if near is None else self._starts[near]
-        result = PCG(tol=1e-2, max_iter=100).solve_system(self._system(mu), mu, start)
+        result = PCG(tol=1e-2).solve_system(self._system(mu), mu, start)
         test = self._test
         fitted = self._path.elsewhere(result.dual, test.rows, test.cols)
         if result.effects is not None:
@@ -332,23 +334,41 @@ class _HoldOut:
             for key, core in {**self._starts, mu: result.core}.items()
             if key in (mu, self._best)
         }
-        return error
+        return error, result.solution.converged
 
 
-def path_minimum(error: Callable[[float], float], mus: Floats) -> float:
+def path_minimum(error: Callable[[float], tuple[float, bool]], mus: Floats) -> float:
     """The mu with the least error along a path of powers of ten, then half-way to its neighbours.
 
-    The path is left once the error has risen by a tenth above the least one.
+    The path is left once the error has risen by a tenth above the least one. ``error`` also says
+    whether the fit behind a number converged: one that did not is not chosen, and where it looked
+    better than the choice the user is told.
     """
     errors: dict[float, float] = {}
-    for mu in mus:
-        errors[float(mu)] = error(float(mu))
-        if errors[float(mu)] > 1.1 * min(errors.values()):
+    doubtful: dict[float, float] = {}
+
+    def ask(mu: float) -> float:
+        value, converged = error(mu)
+        (errors if converged else doubtful)[mu] = value
+        return value
+
+    for mu in map(float, mus):
+        if ask(mu) > 1.1 * min([*errors.values(), *doubtful.values()]):
             break
-    best = min(errors, key=errors.__getitem__)
+    seen = errors or doubtful
+    best = min(seen, key=seen.__getitem__)
     for mu in (best * 10**0.5, best * 10**-0.5):
-        errors[mu] = error(mu)
-    return min(errors, key=errors.__getitem__)
+        ask(mu)
+    seen = errors or doubtful
+    best = min(seen, key=seen.__getitem__)
+    if seen is doubtful or min(doubtful.values(), default=np.inf) < errors[best]:
+        message = (
+            f"mu = {best:.3g} was chosen on trial fits of which those for mu = "
+            f"{', '.join(f'{mu:.3g}' for mu in sorted(doubtful))} did not converge: the choice may "
+            "be poor. Give mu as a number, or use kernels of a smaller range of similarities."
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+    return best
 
 
 def holdout_split(sampled: Sampled, share: float = HOLDOUT) -> tuple[Sampled, Sampled]:

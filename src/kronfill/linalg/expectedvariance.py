@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kronfill.linalg.factorsystem import Rotated
 from kronfill.linalg.operator import pair_products
 from kronfill.linalg.ridge import Sampled
-from kronfill.linalg.spiked import SpikedSystem, Split
+from kronfill.linalg.spiked import Split, axes_of
 
 __all__ = ["expected_variance"]
 
@@ -45,7 +45,7 @@ def _with_identity(
     In the first block the eigenvalues (lambda_w + e_w)(lambda_h + e_h) are taken whole, so that
     with nothing observed the four parts add up to the prior variance.
     """
-    w, h = SpikedSystem.of(row, col, sampled, mu).axes
+    _, (w, h) = axes_of(row, col, sampled, mu)
     fold = w.ridge * h.ridge
     whole, total = mu + fold, float(w.counts.sum())
     u, v = np.square(w.basis), np.square(h.basis)

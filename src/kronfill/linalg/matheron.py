@@ -71,7 +71,7 @@ class SpikedSampler(Sampler):
         own = np.sqrt(p.fold) * rng.standard_normal(s.m)
         noise = np.sqrt(p.mu) / s.root_weights * rng.standard_normal(s.m)
         drawn = pair_products(*p.tables(x), s.rows, s.cols)
-        fit = SOLVER.solve_system(p.system(drawn + own + noise), p.mu)
+        fit = p.fit(drawn + own + noise, SOLVER)
         left, right = p.tables(x - fit.core)
         out = _less(left[rows] @ right[cols].T, fit.effects, rows, cols)
         # Of its own part the fit knows fold d at an observed entry, and nothing elsewhere.

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.iterativeposterior import TOL, solve_many
 from kronfill.linalg.operator import pair_products
+from kronfill.linalg.pcg import PCG
 from kronfill.linalg.posterior import Posterior
-from kronfill.linalg.ridge import Mask, Sampled
-from kronfill.linalg.spiked import SpikedSystem, Split
+from kronfill.linalg.ridge import CoreResult, Mask, Sampled
+from kronfill.linalg.spiked import Axis, Observed, SpikedSystem, Split, axes_of
 from kronfill.linalg.splitpath import folded_weights
 from kronfill.linalg.targets import Side, Targets
 
@@ -38,6 +39,20 @@ Index = NDArray[np.intp]
 
 ARRAYS = 8
 """Vectors that one right-hand side takes in conjugate gradients."""
+
+
+class _OfAllItems(SpikedSystem):
+    """The system in the bases of all items, with the preconditioner of the observed ones."""
+
+    def __init__(
+        self, axes: tuple[Axis, Axis], sampled: Sampled, weights: Floats | None, mu: float
+    ) -> None:
+        super().__init__(axes, sampled, weights)
+        self._observed = Observed(axes, mu)
+
+    def precondition(self, r: Floats, mu: float) -> Floats:
+        """See :class:`NormalMap`; mu is that of the preconditioner."""
+        return np.stack([self._observed.precondition(one) for one in r])
 
 
 class _Half:
@@ -78,20 +93,21 @@ class SpikedPosterior(Posterior):
         self.whole = mu + self.fold
         self.given = sampled
         super().__init__(_folded(sampled, mu, self.fold), mu)
-        self._system = SpikedSystem.of(row, col, sampled, mu)
-        self._row, self._col = (
-            _Half(axis.basis, axis.lam, axis.ridge) for axis in self._system.axes
-        )
+        weights, axes = axes_of(row, col, sampled, mu)
+        self._observed = axes[0].observed, axes[1].observed
+        self._system = _OfAllItems(axes, sampled, weights, self.whole)
+        self._row, self._col = (_Half(axis.basis, axis.lam, axis.ridge) for axis in axes)
         (n, l), a, b = sampled.shape, len(self._row.root), len(self._col.root)
         self._shapes = ((a, b), (n, b), (a, l))
         self.size = a * b + n * b + a * l
         self._width = ARRAYS * max(1, self.size)
 
-    def system(self, values: Floats, *, effects: bool = True) -> SpikedSystem:
-        """The system if these values had been observed, shape (m,) or (m, targets)."""
-        design = self.given.effects if effects else None
-        sampled = replace(self.given, values=values, effects=design)
-        return SpikedSystem(self._system.axes, sampled, self.sampled.weights)
+    def fit(self, values: Floats, solver: PCG) -> CoreResult:
+        """The solution if these values had been observed: x = Psi^T d in the bases of all items."""
+        sampled = replace(self.given, values=values)
+        system = SpikedSystem(self._observed, sampled, self.sampled.weights)
+        solved = solver.solve_system(system, self.mu)
+        return replace(solved, core=self._system.from_dual(solved.dual))
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """x from its prior, a standard normal on the space of the unknowns."""
@@ -127,7 +143,8 @@ class SpikedPosterior(Posterior):
             return psi
         share = _dense(self.effects.solve(self.effects.design(targets.rows, targets.cols)))
         taken = self._observed_design @ share.T
-        return np.asarray(psi - self.system(taken, effects=False).rhs())
+        sampled = replace(self.given, values=taken, effects=None)
+        return psi - SpikedSystem(self._system.axes, sampled, self.sampled.weights).rhs()
 
     @cached_property
     def _observed_design(self) -> sp.csr_array:

@@ -19,7 +19,6 @@ from kronfill.linalg.factorsystem import FactorSystem
 from kronfill.linalg.operator import pair_products
 from kronfill.linalg.ridge import RidgeProblem, Sampled
 from kronfill.linalg.spiked import SpikedSystem, Split
-from kronfill.linalg.system import System
 
 __all__ = ["SplitPath", "folded_weights"]
 
@@ -69,7 +68,7 @@ class SplitPath:
         """Bases of both axes, where they do not depend on mu."""
         return SpikedSystem.of(self.row, self.col, self.sampled, 1.0).axes
 
-    def systems(self, values: Floats) -> Callable[[float], System]:
+    def systems(self, values: Floats) -> Callable[[float], FactorSystem | SpikedSystem]:
         """From mu to its system, if these values had been observed: (m,) or (m, targets)."""
         sampled = replace(self.sampled, values=values)
         if not self.spiked:

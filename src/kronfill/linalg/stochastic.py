@@ -16,17 +16,21 @@ before.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill.errors import ConvergenceWarning
 from kronfill.linalg.criteria import DETERMINED, likelihood, part
 from kronfill.linalg.free_effects import FreeEffects
 from kronfill.linalg.pcg import PCG
-from kronfill.linalg.ridge import RidgeProblem, Sampled
+from kronfill.linalg.ridge import CoreResult, RidgeProblem, Sampled
+from kronfill.linalg.solution import Solution
+from kronfill.linalg.spiked import SpikedSystem
 from kronfill.linalg.splitpath import SplitPath
 
 __all__ = ["Estimates", "estimate_criteria", "leave_group_out_at", "leave_one_out_at"]
@@ -53,7 +57,7 @@ class Estimates:
     values, errors : dict of str to ndarray of shape (k,)
         "loo", "gcv" and "lml" as in :class:`~kronfill.linalg.criteria.Criteria`, "row" and
         "column" the mean square error of those left out, as far as asked for; their standard
-        errors.
+        errors. NaN for a mu at which a solve did not converge.
     """
 
     entries: Index
@@ -96,6 +100,10 @@ def estimate_criteria(
     for name, groups in (("row", s.rows), ("column", s.cols)):
         if name in names:
             values[name], errors[name] = _lines_left_out(solves, groups, lines, rng)
+    trusted = solves.trusted()
+    for table in (values, errors):
+        table.update({name: np.where(trusted, one, np.nan) for name, one in table.items()})
+    residuals[~trusted] = np.nan
     return Estimates(entries, residuals, values, errors)
 
 
@@ -103,7 +111,8 @@ def leave_one_out_at(problem: RidgeProblem, entries: Index, mus: Floats) -> Floa
     """Leave-one-out residuals of some entries by one solve each, shape (mus, entries)."""
     solves = _Solves(SplitPath.of(problem), mus)
     dual = solves.duals(problem.sampled.values[:, None])[:, entries, 0]
-    return np.asarray(dual / solves.diagonal(entries))
+    residuals = dual / solves.diagonal(entries)
+    return np.where(solves.trusted()[:, None], residuals, np.nan)
 
 
 def leave_group_out_at(problem: RidgeProblem, groups: Index, chosen: Index, mus: Floats) -> Floats:
@@ -111,12 +120,14 @@ def leave_group_out_at(problem: RidgeProblem, groups: Index, chosen: Index, mus:
 
     One solve for each group and mu, from the solution for all observations.
     """
-    return _without(_Solves(SplitPath.of(problem), mus), groups, chosen)
+    solves = _Solves(SplitPath.of(problem), mus)
+    residuals = _without(solves, groups, chosen)
+    return np.where(solves.trusted()[:, None], residuals, np.nan)
 
 
 def _without(solves: _Solves, groups: Index, chosen: Index) -> Floats:
     path, s = solves.path, solves.sampled
-    starts = solves.cores()
+    before = solves.whole()
     out = np.full((len(solves.mus), s.m), np.nan)
     for group in chosen:
         held = groups == group
@@ -126,7 +137,13 @@ def _without(solves: _Solves, groups: Index, chosen: Index) -> Floats:
         system = rest.systems(rest.sampled.values)
         rows, cols = s.rows[held], s.cols[held]
         for k, mu in enumerate(map(float, solves.mus)):
-            solved = SOLVER.solve_system(system(mu), mu, starts[k])
+            now, whole = system(mu), before[k]
+            # Without the group the bases of a split system are others: x is made from d.
+            if isinstance(now, SpikedSystem):
+                start = now.from_dual(whole.dual[~held])
+            else:
+                start = whole.core
+            solved = solves.checked(k, [SOLVER.solve_system(now, mu, start)])[0]
             fitted = rest.elsewhere(solved.dual, rows, cols)
             if solved.effects is not None:
                 fitted += solved.effects.at(rows, cols)
@@ -156,6 +173,8 @@ class _Solves:
 
     path: SplitPath
     mus: Floats
+    failed: dict[int, list[Solution]] = field(default_factory=dict)
+    """Solves that did not converge, by the position of mu."""
 
     @property
     def sampled(self) -> Sampled:
@@ -166,14 +185,35 @@ class _Solves:
     def _batch(self) -> int:
         return int(max(1, BATCH_FLOATS // max(1, self.path.unknowns, self.sampled.m)))
 
-    def cores(self) -> list[Floats]:
+    def whole(self) -> list[CoreResult]:
         """The solution for the observed values, for each mu."""
         system = self.path.systems(self.sampled.values)
-        out: list[Floats] = []
+        out: list[CoreResult] = []
         for mu in map(float, self.mus):
-            start = out[-1] if out else None
-            out.append(SOLVER.solve_system(system(mu), mu, start).core)
+            start = out[-1].core if out else None
+            out.append(SOLVER.solve_system(system(mu), mu, start))
+            self.checked(len(out) - 1, out[-1:])
         return out
+
+    def checked(self, k: int, results: list[CoreResult]) -> list[CoreResult]:
+        """Note where a solve for the k-th mu did not converge."""
+        self.failed.setdefault(k, []).extend(
+            one.solution for one in results if not one.solution.converged
+        )
+        return results
+
+    def trusted(self) -> NDArray[np.bool_]:
+        """For which values of mu every solve has converged; a warning names the others."""
+        bad = [k for k, solutions in self.failed.items() if solutions]
+        if bad:
+            worst = max((s for k in bad for s in self.failed[k]), key=lambda s: s.residual)
+            message = (
+                f"Criteria are left out for mu = {', '.join(f'{self.mus[k]:.3g}' for k in bad)}: "
+                f"their solves did not converge (relative residual up to {worst.residual:.1e}). "
+                "Use larger values of mu."
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        return np.isin(np.arange(len(self.mus)), bad, invert=True)
 
     def duals(self, targets: Floats) -> Floats:
         """The dual vectors of each target, shape (mus, m, targets)."""
@@ -181,7 +221,7 @@ class _Solves:
         starts: list[Floats] | None = None
         system = self.path.systems(np.ascontiguousarray(targets))
         for k, mu in enumerate(map(float, self.mus)):
-            solved = SOLVER.solve_all(system(mu), mu, starts)
+            solved = self.checked(k, SOLVER.solve_all(system(mu), mu, starts))
             starts = [one.core for one in solved]
             for t, one in enumerate(solved):
                 out[k, :, t] = one.dual

@@ -40,6 +40,8 @@ class WarmStart:
         self._splits = (Split.of(kernels[0]), Split.of(kernels[1]))
         self._settings = settings
         self._last: Floats | None = None
+        self._observed: list[NDArray[np.bool_]] = []
+        """The items that the last coefficients refer to, where that matters."""
         self._counts: tuple[Floats, Floats] | None = None
 
     def solve(self, sampled: Sampled, mu: float, change: tuple[Sampled, int] | None) -> RidgeResult:
@@ -47,12 +49,19 @@ class WarmStart:
         self._run_along(sampled, change)
         row, col = self._splits
         system = self._system(row, col, sampled, mu)
-        starts = None if self._last is None else [self._last]
-        (result,) = self._settings.solve_all(system, mu, starts)
+        (result,) = self._settings.solve_all(system, mu, self._starts(system))
         self._last = result.core
         if isinstance(system, FactorSystem):
             return result.over(row.factor, col.factor)
         return RidgeResult(result.dual, result.effects, result.solution, split=(row, col))
+
+    def _starts(self, system: System) -> list[Floats] | None:
+        """The last coefficients, unless they refer to the bases of other items."""
+        if isinstance(system, SpikedSystem):
+            before, self._observed = self._observed, [axis.counts > 0 for axis in system.axes]
+            if not all(map(np.array_equal, before, self._observed)):
+                return None
+        return None if self._last is None else [self._last]
 
     def _system(self, row: Split, col: Split, sampled: Sampled, mu: float) -> System:
         if row.ridge == 0 and col.ridge == 0:

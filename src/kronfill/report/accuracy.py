@@ -18,11 +18,11 @@ POINTS = 600
 
 def accuracy(found: Evaluation) -> Accuracy:
     """All kinds of hidden entries, each with its scores."""
-    parts = [_part(kind, held) for kind, held in found.parts.items()]
+    parts = [_part(kind, held, found.doubts.get(kind)) for kind, held in found.parts.items()]
     return Accuracy(found.scheme, found.folds, found.seed, parts)
 
 
-def _part(kind: str, held: Held) -> Part:
+def _part(kind: str, held: Held, doubt: str | None) -> Part:
     own, mean, effects = held.scores()
     best = "mean" if mean.rmse <= effects.rmse else "effects"
     rival = held.mean if best == "mean" else held.effects
@@ -37,6 +37,7 @@ def _part(kind: str, held: Held) -> Part:
         best=best,
         gain=1.0 - own.rmse / least if least > 0 else None,
         clear=_clear(held, rival),
+        doubt=doubt,
         observed=held.observed[drawn].tolist(),
         predicted=held.predicted[drawn].tolist(),
     )

@@ -109,6 +109,8 @@ class Part:
     """Share of its error that the method takes off; negative if it adds."""
     clear: bool
     """Whether the difference is more than chance: two standard errors of the squared errors."""
+    doubt: str | None
+    """What is to be said beside these numbers where fits behind them did not converge."""
     observed: list[float]
     predicted: list[float]
 

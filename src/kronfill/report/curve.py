@@ -33,9 +33,10 @@ def error_path(model: MatrixRegressor, seed: int = 0) -> Path | None:
     name = "loo" if isinstance(model, GaussianProcessReading) else "cv"
     folds = EntryKFold(min(FOLDS, part.m))
     found = mu_path(twin, part, criterion=name, cv=folds)
-    square, error = found.criteria[name], found.errors[name]
+    there = ~np.isnan(found.criteria[name])
+    square, error = found.criteria[name][there], found.errors[name][there]
     try:
-        best = found.best[name]
+        best = found.mu
     except EmptyDataError:
         return None
     # The standard error of a root is that of the square over twice the root.
@@ -47,7 +48,7 @@ def error_path(model: MatrixRegressor, seed: int = 0) -> Path | None:
         how=found.method,
         observations=part.m,
         sampled=part.m < obs.m,
-        mus=found.mus.tolist(),
+        mus=found.mus[there].tolist(),
         rmse=rmse.tolist(),
         margin=[float(x) if np.isfinite(x) else None for x in margin],
         best_mu=float(best),

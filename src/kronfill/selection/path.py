@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
-from kronfill.errors import EmptyDataError, MissingDependencyError, ParameterError
+from kronfill.errors import (
+    ConvergenceWarning,
+    EmptyDataError,
+    MissingDependencyError,
+    ParameterError,
+)
 from kronfill.estimators.factorised import FactorisedRegressor
 from kronfill.linalg.criteria import (
     criteria,
@@ -47,7 +53,8 @@ class MuPath:
     criteria : dict of str to ndarray of shape (k,)
         "loo": mean square leave-one-out error; "gcv": generalised cross-validation; "lml": log
         marginal likelihood, to be maximised; "row", "column": mean square error of rows (columns)
-        left out as a whole; "cv": mean square error of held-out entries.
+        left out as a whole; "cv": mean square error of held-out entries. NaN for a mu at which a
+        solve did not converge.
     errors : dict of str to ndarray of shape (k,)
         Standard error of each criterion; zero where it is exact.
     best : dict of str to float
@@ -95,6 +102,8 @@ class MuPath:
         values = self.criteria[name] * (-1.0 if name == "lml" else 1.0)
         if np.isnan(values).all():
             why = "every entry alone determines an effect. Use center=None or center='mean', or "
+            if self.method != "exact":
+                why = "no solve converged, or " + why
             if name in ("row", "column"):
                 why = f"all observations are in one {name}. Use another criterion, or "
             msg = f"{name!r} is not defined here: {why}more observations."
@@ -273,10 +282,21 @@ def _factorised_path(
             if np.any(trial.H_):  # zero factors are no starting point
                 start = trial._pair()
             gap = (held.values - trial.predict(held)) ** 2
-            line.append(np.average(gap, weights=held.weights))
+            error = float(np.average(gap, weights=held.weights))
+            line.append(error if trial.solution_.converged else np.nan)
         lines.append(line)
         sizes.append(float(len(test) if weights is None else weights[test].sum()))
     folds, size = np.array(lines), np.array(sizes)
+    _warn_of_gaps(mus, np.isnan(folds).any(axis=0))
     mean = size @ folds / size.sum()
     spread = folds.std(axis=0, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else mean * np.inf
     return MuPath(mus, {"cv": mean}, {"cv": spread}, "cross-validation")
+
+
+def _warn_of_gaps(mus: Floats, missing: NDArray[np.bool_]) -> None:
+    if missing.any():
+        message = (
+            f"The error is left out for mu = {', '.join(f'{mu:.3g}' for mu in mus[missing])}: "
+            "trial fits did not converge. Use larger values of mu."
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
