@@ -241,6 +241,79 @@ def test_new_rows_and_columns_by_features(folder, method):
     assert list(got["row"]) == ["n2", "001", "n1", "001"]
 
 
+def similarities(numbers=False):
+    """How alike users are, two new ones included; what they are to themselves differs."""
+    age = np.array([*USERS["age"], 30.0, 60.0])
+    alike = np.exp(-((age[:, None] - age) ** 2) / 800) * np.outer(age, age) / 2000
+    names = [*(range(1, 10) if numbers else USERS.index), "n1", "n2"]
+    return pd.DataFrame(alike, index=pd.Index(names, name="id"), columns=names)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("method", ["kkmcex", "rrmcex", "kmc"])
+def test_new_rows_and_columns_by_similarities(folder, method, numbers):
+    alike = similarities(numbers)
+    known, new = alike.iloc[:9, :9], alike.iloc[9:, ::-1]
+    table = ratings().set_axis(range(1, 9)) if numbers else ratings()
+    for axis, name in (("rows", "by_row"), ("cols", "by_col")):
+        along = table.rename_axis("id") if axis == "rows" else table.T.rename_axis("item")
+        along.to_csv("t.csv")
+        known.to_csv("known.csv")
+        new.to_csv("new.csv")
+        side = (f"--{axis}", "known.csv")
+        run("complete", "t.csv", *side, "-o", "f.csv", "--save", f"{name}.kf", "--method", method)
+        run("predict", f"{name}.kf", f"--{axis}", "new.csv", "-o", "new-values.csv")
+        done = kf.complete(along, **{axis: known}, method=method)
+        want = done.extrapolate(**{axis: new})
+        got = read("new-values.csv")
+        assert_allclose(got["value"], want.to_numpy().ravel(), rtol=0, atol=1e-9)
+        if method != "kmc":
+            std = done.extrapolate_std(**{axis: new}).to_numpy().ravel()
+            noise = done.model.noise_variance_
+            assert_allclose(got["std"], np.sqrt(std**2 + noise), rtol=1e-9)
+            assert (got["lower"] < got["value"]).all()
+
+
+def test_similarities_that_predict_refuses(folder):
+    alike = similarities()
+    alike.iloc[:9, :9].to_csv("known.csv")
+    run("complete", "ratings.csv", "--rows", "known.csv", "-o", "f.csv", "--save", "m.kf")
+
+    def said(frame, *more, code=2):
+        frame.to_csv("new.csv")
+        return run("predict", "m.kf", "--rows", "new.csv", *more, "-o", "p.csv", code=code).stderr
+
+    new = alike.iloc[9:]
+    assert "new.csv: New items are" in said(new.drop(columns="003"))
+    assert "there is none for '003'" in said(new.drop(columns="003"))
+    assert "1 column too many, neither known items nor new ones: '3'" in said(new.assign(**{"3": 0}))
+    assert "'n2' and '003' is missing" in said(new.mask(new == new.loc["n2", "003"]))
+    assert "9 rows, such as '001', '002', '003', are in the model already" in said(alike)
+    # What a new item is to itself is needed for its interval only.
+    bare = new[list(USERS.index)]
+    assert "a column for each new item" in said(bare)
+    said(bare, "--intervals", "none", code=0)
+    want = kf.load("m.kf").extrapolate(rows=new)
+    assert_allclose(read("p.csv")["value"], want.to_numpy().ravel(), rtol=0, atol=1e-9)
+    (folder / "pairs.csv").write_text("row,col\nn2,u\n001,v\n")
+    said(new, code=0)
+    run("predict", "m.kf", "pairs.csv", "--rows", "new.csv", "-o", "p.csv")
+    assert list(read("p.csv")["row"]) == ["n2", "001"]
+
+
+def test_new_nodes_of_a_graph_by_similarities(folder):
+    nodes = list(USERS.index)
+    pd.DataFrame({"source": nodes[:-1], "target": nodes[1:]}).to_csv("edges.csv", index=False)
+    run("complete", "ratings.csv", "--rows", "edges.csv", "-o", "f.csv", "--save", "m.kf")
+    graph = nx.path_graph(nodes)
+    new = pd.DataFrame(kf.kernels.diffusion(graph).block([2]) / 2, ["n1"], nodes).assign(n1=0.5)
+    new.rename_axis("id").to_csv("new.csv")
+    run("predict", "m.kf", "--rows", "new.csv", "-o", "p.csv")
+    done = kf.complete(ratings(), rows=graph)
+    want = done.extrapolate(rows=new).to_numpy().ravel()
+    assert_allclose(read("p.csv")["value"], want, rtol=0, atol=1e-9)
+
+
 def test_what_predict_refuses(folder):
     run("complete", "ratings.csv", *SIDES, "-o", "f.csv", "--save", "m.kf")
     assert "Nothing to predict" in run("predict", "m.kf", code=2).stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from kronfill.data import Observations
 from kronfill.data._counts import count_of
 from kronfill.data._tables import import_pandas
-from kronfill.details import STATUS, Described, with_constants
-from kronfill.errors import KronfillWarning
+from kronfill.details import STATUS, Described
+from kronfill.errors import KronfillWarning, ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
+from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.problem import METHODS, Problem, labelled
 
 if TYPE_CHECKING:
@@ -243,20 +245,85 @@ class Completion(Described):
 
         Parameters
         ----------
-        rows, cols : DataFrame or array-like, optional
-            What is known about the new items, in the form in which it was given for the others.
+        rows, cols : DataFrame or other, optional
+            What is known about the new items, in the form in which it was given for the others:
+
+            * features: a DataFrame with the same columns;
+            * a similarity matrix, or a graph: the similarities with the known items, a DataFrame
+              with a line for each new item and a column for each known one, matched by label (a
+              matrix that was given as an array takes an array too, in the order of the table);
+            * a kernel: as the kernel wants them;
+            * nothing: labels of the new items, or their number.
+
             None stands for all the rows (columns) of the table.
 
         Returns
         -------
         DataFrame
             Labelled with the index of what was given.
+
+        See Also
+        --------
+        extrapolate_std : How sure that is.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, kronfill as kf
+        >>> names = ["ann", "bob", "cid"]
+        >>> alike = pd.DataFrame([[1, 0.8, 0], [0.8, 1, 0], [0, 0, 1.0]], names, names)
+        >>> table = pd.DataFrame({"x": [1.0, 1.2, 9.0], "y": [2.0, np.nan, 8.0]}, index=names)
+        >>> done = kf.complete(table, rows=alike, mu=0.1)
+        >>> new = pd.DataFrame({"bob": [0.1], "cid": [0.9], "ann": [0.0]}, index=["dan"])
+        >>> done.extrapolate(rows=new).round(1)
+               x    y
+        dan  7.8  7.1
         """
+        return self._extended(self.model.extrapolate, rows, cols)
+
+    def extrapolate_std(self, rows: Any = None, cols: Any = None) -> DataFrame:
+        """Standard deviation of the latent values of rows and columns that are not in the table.
+
+        Parameters
+        ----------
+        rows, cols : DataFrame or other, optional
+            As for :meth:`extrapolate`. Where items are known by similarities, those of the new
+            items with themselves are needed: the DataFrame has a column for each new item too, or
+            is the first of a pair, ``(similarities, diagonal)``. If all known items are equally
+            similar to themselves, new ones are taken to be so too and neither is needed.
+
+        Returns
+        -------
+        DataFrame
+            Labelled with the index of what was given. Without the noise, of which the variance is
+            ``done.model.noise_variance_``. Of the methods KKMCEX and RRMCEX can tell it.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, kronfill as kf
+        >>> table = pd.DataFrame({"x": [1.0, 1.2, 9.0], "y": [2.0, np.nan, 8.0]})
+        >>> done = kf.complete(table, rows=pd.DataFrame({"size": [1.0, 2.0, 9.0]}), mu=0.1)
+        >>> new = pd.DataFrame({"size": [2.0, 30.0]}, index=["near", "far"])
+        >>> done.extrapolate_std(rows=new).round(1)
+                x    y
+        near  1.6  2.0
+        far   4.1  4.2
+        """
+        if not isinstance(self.model, GaussianProcessReading):
+            msg = (
+                f"{type(self.model).__name__} has no standard deviation of its own: use "
+                "method='kkmcex' or 'rrmcex', or intervals='calibrated' of details()."
+            )
+            raise ParameterError(msg)
+        return self._extended(self.model.extrapolate_std, rows, cols)
+
+    def _extended(self, method: Callable[[Any, Any], Any], rows: Any, cols: Any) -> DataFrame:
+        """What a method of the model says about new rows and columns, labelled."""
         pd = import_pandas("extrapolated tables")
-        values = self.model.extrapolate(with_constants(rows), with_constants(cols))
+        new = self._newcomers(rows, cols)
+        values = method(*(None if part is None else part.given for part in new))
         index, columns = (
-            own if new is None else new.index if hasattr(new, "iloc") else None
-            for new, own in zip((rows, cols), self._index, strict=True)
+            own if part is None else part.labels
+            for part, own in zip(new, self._index, strict=True)
         )
         return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
 

@@ -16,15 +16,16 @@ from kronfill.data._tables import import_pandas
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
 from kronfill.intervals import Intervals, intervals_for
-from kronfill.sides import CONSTANT, KNOWN
+from kronfill.newcomers import Newcomers, newcomers
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["STATUS", "Described", "check_level", "with_constants"]
+__all__ = ["STATUS", "Described", "check_level"]
 
 Index = NDArray[np.intp]
 Floats = NDArray[np.float64]
+Both = tuple[Newcomers | None, Newcomers | None]
 
 STATUS = ("observed", "filled", "extrapolated")
 CHUNK = 500_000
@@ -235,7 +236,7 @@ class Described:
             The entries. New rows (columns) are numbered behind the known ones. By default all
             entries of the new rows and columns.
         rows, cols : DataFrame, optional
-            Features of the new rows and columns.
+            What is known about the new rows and columns, as for :meth:`Completion.extrapolate`.
         level, intervals, chunk : object
             As for :meth:`iter_details`.
 
@@ -246,16 +247,24 @@ class Described:
         """
         check_level(level)
         n, l = self.observations.shape
-        new = (rows, cols)
-        at_r, at_c = _all_new(n, l, *new) if pairs is None else pairs
-        count = len(at_r) if rows is None and cols is None else max(len(at_r), _width(n, l, *new))
+        new = self._newcomers(rows, cols)
+        at_r, at_c = _all_new(n, l, new) if pairs is None else pairs
+        count = len(at_r) if rows is None and cols is None else max(len(at_r), _width(n, l, new))
         made = intervals_for(self.model, count, intervals)
         for first in range(0, max(len(at_r), 1), chunk):
             part = slice(first, first + chunk)
             yield self._mixed(at_r[part], at_c[part], new, level, made)
 
+    def _newcomers(self, rows: Any, cols: Any) -> Both:
+        """New rows and columns as the model wants them described."""
+        obs = self.observations
+        return (
+            newcomers(self.model, 0, obs.row_labels or (), rows),
+            newcomers(self.model, 1, obs.col_labels or (), cols),
+        )
+
     def _mixed(
-        self, at_r: Index, at_c: Index, new: tuple[Any, Any], level: float, made: Intervals
+        self, at_r: Index, at_c: Index, new: Both, level: float, made: Intervals
     ) -> DataFrame:
         pd = import_pandas("predictions")
         n, l = self.observations.shape
@@ -263,8 +272,8 @@ class Described:
         parts = [self._described(at_r[known], at_c[known], level, made)]
         order = [np.flatnonzero(known)]
         names = [
-            own if frame is None else own.append(pd.Index(list(frame.index), tupleize_cols=False))
-            for own, frame in zip(self._index, new, strict=True)
+            own if part is None else own.append(pd.Index(list(part.labels), tupleize_cols=False))
+            for own, part in zip(self._index, new, strict=True)
         ]
         for cold_r, cold_c in ((True, False), (False, True), (True, True)):
             at = np.flatnonzero(((at_r >= n) == cold_r) & ((at_c >= l) == cold_c))
@@ -287,7 +296,7 @@ class Described:
         at_r: Index,
         at_c: Index,
         cold: tuple[bool, bool],
-        new: tuple[Any, Any],
+        new: Both,
         level: float,
         made: Intervals,
     ) -> Floats:
@@ -295,16 +304,17 @@ class Described:
         n, l = self.observations.shape
         out = np.empty((4, len(at_r)))
         lead, size = (at_r - n, l) if cold[0] else (at_c - l, n)
-        if all(cold):
-            size = len(new[1])
+        leading, other = new[0 if cold[0] else 1], new[1] if all(cold) else None
+        assert leading is not None
+        size = size if other is None else len(other)
         items, place = np.unique(lead, return_inverse=True)
         step = max(1, BLOCK_FLOATS // size)
         for first in range(0, len(items), step):
             some = items[first : first + step]
             mine = np.flatnonzero((place >= first) & (place < first + step))
-            described = with_constants((new[0] if cold[0] else new[1]).iloc[some])
+            described = leading.take(some)
             left, right = (described, None) if cold[0] else (None, described)
-            right = with_constants(new[1]) if all(cold) else right
+            right = right if other is None else other.given
             middle = self.model.extrapolate(left, right)
             block = np.stack([middle, *made.outside(left, right, middle, level)])
             i = place[mine] - first
@@ -316,9 +326,9 @@ class Described:
         return {name: value for name, value in vars(self).items() if name != "_observed_codes"}
 
 
-def _all_new(n: int, l: int, rows: Any, cols: Any) -> tuple[Index, Index]:
+def _all_new(n: int, l: int, new: Both) -> tuple[Index, Index]:
     """All entries of the new rows, then those of the known rows in the new columns."""
-    k, q = (0 if frame is None else len(frame) for frame in (rows, cols))
+    k, q = (0 if part is None else len(part) for part in new)
     first = np.divmod(np.arange(k * (l + q)), l + q)
     second = np.divmod(np.arange(n * q), max(q, 1))
     return (
@@ -327,8 +337,8 @@ def _all_new(n: int, l: int, rows: Any, cols: Any) -> tuple[Index, Index]:
     )
 
 
-def _width(n: int, l: int, rows: Any, cols: Any) -> int:
-    k, q = (0 if frame is None else len(frame) for frame in (rows, cols))
+def _width(n: int, l: int, new: Both) -> int:
+    k, q = (0 if part is None else len(part) for part in new)
     return k * (l + q) + n * q
 
 
@@ -348,10 +358,3 @@ def _as_index(pairs: Any) -> Any:
     two = isinstance(pairs, tuple) and len(pairs) == 2
     whole = two and all(isinstance(p, np.ndarray) and p.dtype.kind in "iu" for p in pairs)
     return pairs if whole else None
-
-
-def with_constants(new: Any) -> Any:
-    """New items have what was added to the features of the known ones."""
-    if hasattr(new, "assign") and hasattr(new, "columns"):
-        return new.assign(**{KNOWN: True, CONSTANT: True})
-    return new

@@ -15,13 +15,13 @@ from kronfill.data._counts import count_of
 from kronfill.data.side_files import HOLDS
 from kronfill.errors import LabelError, NotPSDError, NotSymmetricError, ParameterError
 from kronfill.kernels import Kernel
-from kronfill.kernels.algebra import Product, Scaled, Sum
+from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
 from kronfill.kernels.given import Constant, Identity
 from kronfill.kernels.thin import Thin, thin
 
 __all__ = [
-    "IDENTITY", "NOTHING", "Axis", "Match", "feature_categories", "feature_kinds", "is_thin",
-    "match", "read_axis", "some_of",
+    "IDENTITY", "NOTHING", "Axis", "Match", "feature_categories", "feature_kinds",
+    "internal_features", "is_thin", "kernel_of", "leaves", "match", "read_axis", "some_of",
 ]  # fmt: skip
 
 IDENTITY = 0.1
@@ -186,7 +186,7 @@ def _padded(similar: Any, labels: Any) -> Any:
 def _similar(similar: Any, name: str) -> Kernel:
     """The kernel of a labelled matrix; what is wrong with it is told by label."""
     try:
-        return kernels.precomputed(similar)
+        return kernels.precomputed(similar, labels=similar.index.tolist())
     except NotSymmetricError:
         values = similar.loc[:, similar.index].to_numpy(dtype=float)
         i, j = np.unravel_index(np.argmax(np.abs(values - values.T)), values.shape)
@@ -289,21 +289,37 @@ def feature_categories(model: Any, axis: int) -> dict[str, tuple[str, ...]]:
     }
 
 
+def internal_features(model: Any, axis: int) -> dict[str, bool]:
+    """What was added to the features by which a fitted method knows an axis: new items have it."""
+    names = (name for encoder in _encoders(model, axis) for name in encoder.columns)
+    return {name: True for name in names if name in (KNOWN, CONSTANT)}
+
+
+def kernel_of(model: Any, axis: int) -> Kernel | None:
+    """The kernel by which a fitted method knows its rows (0) or columns (1), or None."""
+    kernel: Kernel | None = getattr(model, "_kernels", (None, None))[axis]
+    return kernel
+
+
+def leaves(kernel: Kernel | None) -> Iterator[Kernel]:
+    """The kernels of which a kernel is made up."""
+    if isinstance(kernel, Sum | Product):
+        for part in kernel.parts:
+            yield from leaves(part)
+    elif isinstance(kernel, Scaled | Normalized | Thin):
+        yield from leaves(kernel.base)
+    elif kernel is not None:
+        yield kernel
+
+
 def _encoders(model: Any, axis: int) -> Iterator[Any]:
     """What encodes the features of data frames by which a fitted method knows an axis."""
     tables = getattr(model, "_tables", None)  # of IMC
-    kernel = getattr(model, ("row_kernel", "col_kernel")[axis], None)
-    for table in _kernel_tables(kernel) if tables is None else [tables[axis]]:
+    if tables is None:
+        tables = [getattr(part, "_table", None) for part in leaves(kernel_of(model, axis))]
+    else:
+        tables = [tables[axis]]
+    for table in tables:
         encoder = getattr(table, "_encoder", None)
         if getattr(encoder, "kinds", None):
             yield encoder
-
-
-def _kernel_tables(kernel: Any) -> Iterator[Any]:
-    if isinstance(kernel, Sum | Product):
-        for part in kernel.parts:
-            yield from _kernel_tables(part)
-    elif isinstance(kernel, Scaled | Thin):
-        yield from _kernel_tables(kernel.base)
-    else:
-        yield getattr(kernel, "_table", None)

@@ -16,7 +16,7 @@ from kronfill.data._counts import count_of
 from kronfill.data.entry_files import Roles
 from kronfill.data.file_table import label_text
 from kronfill.data.table_files import open_file
-from kronfill.errors import LabelError, ParameterError
+from kronfill.errors import DataError, KernelError, LabelError, ParameterError
 
 __all__ = ["bound", "predict", "suggest"]
 
@@ -38,11 +38,13 @@ NewRows = Annotated[
     Path | None,
     typer.Option(
         "--rows", metavar="FILE",
-        help="Features of new rows. Without PAIRS they are predicted for every column.",
+        help="What is known about new rows, as it was about the others: features, or similarities "
+        "with these. Without PAIRS they are predicted for every column.",
     ),
 ]  # fmt: skip
 NewCols = Annotated[
-    Path | None, typer.Option("--cols", metavar="FILE", help="Features of new columns.")
+    Path | None,
+    typer.Option("--cols", metavar="FILE", help="What is known about new columns, likewise."),
 ]
 
 
@@ -131,25 +133,28 @@ def _load(session: Session, path: Path, needs: str) -> Any:
 def _newcomers(
     session: Session, done: Any, path: Path | None, axis: int, index: str | None, impute: str
 ) -> Any:
-    """Features of new rows or columns, read as those of the known ones were."""
-    from kronfill.data.side_files import read_side
+    """What is known about new rows or columns, read as it was for the known ones."""
+    from kronfill.data.side_files import read_new_similarities, read_side
+    from kronfill.newcomers import given_kernel, newcomers
     from kronfill.sides import feature_categories, feature_kinds, some_of
 
     if path is None:
         return None
     name = ("row", "column")[axis]
-    kinds = feature_kinds(done.model, axis)
-    if kinds is None:
+    kinds, given = feature_kinds(done.model, axis), given_kernel(done.model, axis)
+    items = (done.observations.row_labels, done.observations.col_labels)[axis]
+    if given is not None:
+        side = read_new_similarities(open_file(path), given.labels or items, index=index)
+    elif kinds is not None:
+        side = read_side(open_file(path), "features", index=index, impute=impute, kinds=kinds)
+    else:
         msg = (
-            f"The model does not know its {name}s by features, so that new {name}s cannot be "
-            f"described by them. Put them into the side information of 'kronfill complete' instead."
+            f"The model does not know its {name}s by features or by similarities, so that new "
+            f"{name}s cannot be described. Put them into the side information of 'kronfill "
+            "complete' instead."
         )
         raise ParameterError(msg)
-    side = read_side(open_file(path), "features", index=index, impute=impute, kinds=kinds)
-    known = {
-        label_text(label)
-        for label in (done.observations.row_labels, done.observations.col_labels)[axis]
-    }
+    known = {label_text(label) for label in items}
     both = [label for label in side.labels if label in known]
     if both:
         msg = (
@@ -160,6 +165,10 @@ def _newcomers(
         raise LabelError(msg)
     session.note(f"{path}: {side.told}.")
     frame = side.build()
+    try:
+        newcomers(done.model, axis, items, frame)
+    except (DataError, KernelError) as error:
+        raise type(error)(f"{path}: {error}") from None
     for feature, values in feature_categories(done.model, axis).items():
         strange = [text for text in dict.fromkeys(frame[feature]) if text not in set(values)]
         if strange:

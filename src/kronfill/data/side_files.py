@@ -11,7 +11,7 @@ import numpy as np
 from kronfill.data._arrays import FloatArray, IntArray, listing
 from kronfill.data._counts import count_of
 from kronfill.data._tables import import_pandas
-from kronfill.data.file_table import MISSING, FileTable
+from kronfill.data.file_table import MISSING, FileTable, label_text
 from kronfill.errors import (
     DataError,
     FeatureError,
@@ -20,7 +20,7 @@ from kronfill.errors import (
     ParameterError,
 )
 
-__all__ = ["HOLDS", "SIDES", "SideFile", "read_side"]
+__all__ = ["HOLDS", "SIDES", "SideFile", "read_new_similarities", "read_side"]
 
 SIDES = ("features", "edges", "similarity")
 HOLDS = "kronfill holds"
@@ -134,6 +134,53 @@ def read_side(
         raise DataError(msg)
     if kind == "edges" or (kind is None and index is None and _are_edges(table)):
         return _edges(table)
+    labels, names = _items(table, index)
+    if kind == "similarity" or (kind is None and set(names) == set(labels) and not ignore):
+        return _similarity(table, labels, names)
+    return _features(table, labels, [n for n in names if n not in ignore], impute, kinds or {})
+
+
+def read_new_similarities(
+    table: FileTable, known: Sequence[Any], *, index: str | None = None
+) -> SideFile:
+    r"""Read the similarities of new items with known ones.
+
+    Parameters
+    ----------
+    table : FileTable
+        The file: a line for each new item, a column for each known one. A column with the label of
+        a new item has its similarity with itself.
+    known : sequence
+        Labels of the known items; a column is theirs if it is called as they are written.
+    index : str, optional
+        Column with the labels of the new items; the first by default.
+
+    Returns
+    -------
+    SideFile
+        It builds a DataFrame of similarities, whatever columns there are.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from kronfill.data.table_files import open_file
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "new.csv"
+    >>> _ = path.write_text("id,1,2\nx,0.5,0.1\n")
+    >>> side = read_new_similarities(open_file(path), [1, 2])
+    >>> side.told
+    'similarities of 1 new item'
+    >>> list(side.build().columns)
+    [1, 2]
+    """
+    labels, names = _items(table, index)
+    written = {label_text(label): label for label in known}
+    columns = [written.get(name, name) for name in names]
+    told = f"similarities of {count_of(len(labels), 'new item')}"
+    return SideFile(table, "similarity", labels, told, _filled(table, labels, names, columns))
+
+
+def _items(table: FileTable, index: str | None) -> tuple[list[str], list[str]]:
+    """The labels of the lines, each once, and the names of the other columns."""
     at = 0 if index is None else table.position(index)
     codes, labels = table.labels(at)
     if len(labels) < len(codes):
@@ -145,10 +192,7 @@ def read_side(
             "or the labels are in another column, say so (--rows-as, --rows-index, or --cols-...)."
         )
         raise LabelError(msg)
-    names = [name for j, name in enumerate(table.names) if j != at]
-    if kind == "similarity" or (kind is None and set(names) == set(labels) and not ignore):
-        return _similarity(table, labels, names)
-    return _features(table, labels, [n for n in names if n not in ignore], impute, kinds or {})
+    return labels, [name for j, name in enumerate(table.names) if j != at]
 
 
 # Features.
@@ -268,8 +312,6 @@ def _column(table: FileTable, name: str, wanted: str | None, pd: Any) -> tuple[s
 
 def _texts(table: FileTable, j: int, pd: Any) -> Any:
     """A column as text, None where there is nothing."""
-    from kronfill.data.file_table import label_text
-
     cells = (None if cell is None else label_text(cell) for cell in table.column(j).to_pylist())
     return pd.Series([None if cell in (None, *MISSING) else cell for cell in cells], dtype=object)
 
@@ -384,7 +426,6 @@ def _merged(a: IntArray, b: IntArray, weights: FloatArray, index: list[Any]) -> 
 
 
 def _similarity(table: FileTable, labels: list[str], names: list[str]) -> SideFile:
-    pd = import_pandas("side information")
     odd = sorted(set(names) ^ set(labels))
     if odd:
         msg = (
@@ -392,19 +433,29 @@ def _similarity(table: FileTable, labels: list[str], names: list[str]) -> SideFi
             f"{listing([repr(label) for label in odd[:3]], len(odd))} is in one of them only."
         )
         raise LabelError(msg)
-    values = np.column_stack([table.numbers(table.position(label)) for label in labels])
+    return SideFile(
+        table, "similarity", labels, f"similarities of {count_of(len(labels), 'item')}",
+        _filled(table, labels, labels),
+    )  # fmt: skip
+
+
+def _filled(
+    table: FileTable, labels: list[str], names: list[str], columns: list[Any] | None = None
+) -> Callable[[list[Any]], Any]:
+    """What makes a DataFrame of similarities; by default columns are called as the lines are."""
+    pd = import_pandas("side information")
+    values = np.column_stack([table.numbers(table.position(name)) for name in names])
     if np.isnan(values).any():
         i, j = np.argwhere(np.isnan(values))[0]
         msg = (
-            f"{table.path}: the similarity of {labels[i]!r} and {labels[j]!r} is missing; a "
+            f"{table.path}: the similarity of {labels[i]!r} and {names[j]!r} is missing; a "
             "similarity matrix must be filled."
         )
         raise DataError(msg)
 
     def make(index: list[Any]) -> Any:
-        axis = pd.Index(index, tupleize_cols=False)
-        return pd.DataFrame(values, index=axis, columns=axis)
+        across = index if columns is None else columns
+        lines, above = (pd.Index(some, tupleize_cols=False) for some in (index, across))
+        return pd.DataFrame(values, index=lines, columns=above)
 
-    return SideFile(
-        table, "similarity", labels, f"similarities of {count_of(len(labels), 'item')}", make
-    )
+    return make

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kronfill.data import Observations
 from kronfill.errors import DataError, DuplicateEntryError
 from kronfill.estimators.online import Online, check_one
+from kronfill.kernels._newitems import new_diagonal
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.auto import Auto, as_solver
 from kronfill.linalg.dense import Cholesky
@@ -232,7 +233,8 @@ class OnlineDual(Online):
         kernel = self._resolved()[axis]
         cross = kernel.cross(item)
         check_one(len(cross))
-        new = NewItem(axis, cross[0], float(kernel.new_diagonal(item)[0]), index, values, weights)
+        own = float(new_diagonal(kernel, item)[0])
+        new = NewItem(axis, cross[0], own, index, values, weights)
         sampled = self._sampled(self.observations_, self.center)
         if not len(index):
             return self._cold(new, sampled)

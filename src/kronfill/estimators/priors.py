@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.estimators.model import Combined
+from kronfill.kernels._newitems import new_diagonal
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.halfstep import GivenFactor
 from kronfill.linalg.lowrank import LowRankFactor
@@ -87,7 +88,7 @@ class KernelPrior(AxisPrior):
         cross = self._kernel.cross(description)
         return Side(
             np.full(len(cross), -1),
-            self._kernel.new_diagonal(description),
+            new_diagonal(self._kernel, description),
             lambda part, items: cross[np.ix_(part, items)],
             lambda part: self._kernel.factor_new(self._factor, description)[part],
         )
@@ -120,7 +121,7 @@ class CutPrior(AxisPrior):
         whole = self._basis.basis.new(description)
         phi = whole @ self._basis.coef
         carried = np.einsum("ij,ij->i", whole, whole)
-        own = np.maximum(self._whole.new_diagonal(description) - carried, 0.0)
+        own = np.maximum(new_diagonal(self._whole, description) - carried, 0.0)
         return Side(
             np.full(len(phi), -1),
             np.einsum("ij,ij->i", phi, phi) + own,

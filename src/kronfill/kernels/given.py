@@ -13,6 +13,7 @@ from scipy import sparse
 from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
 from kronfill.kernels._frames import is_frame, labelled_square
 from kronfill.kernels._indexing import FloatArray, IntArray
+from kronfill.kernels._newitems import labelled_similarities
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.lowrank import LowRankFactor
 from kronfill.linalg.memory import require_memory
@@ -26,6 +27,7 @@ __all__ = [
     "constant",
     "identity",
     "precomputed",
+    "similarities",
 ]
 
 
@@ -45,8 +47,10 @@ def precomputed(K: Any, labels: Sequence[Any] | None = None) -> Kernel:
     -------
     Kernel
         It keeps a copy of the matrix. New items are described by their similarities with the known
-        ones, an array of shape (k, n), or where their similarity with themselves is needed
-        (standard deviations) by the pair ``(similarities, diagonal)``.
+        ones: an array of shape (k, n), or a data frame whose columns are matched with the labels.
+        Where their similarity with themselves is needed (standard deviations) they are described
+        by the pair ``(similarities, diagonal)``, or by a data frame that has a column for each new
+        item too.
 
     Examples
     --------
@@ -56,6 +60,11 @@ def precomputed(K: Any, labels: Sequence[Any] | None = None) -> Kernel:
     0.5
     >>> kernel.cross([[0.2, 0.3]])
     array([[0.2, 0.3]])
+    >>> import pandas as pd
+    >>> towns = kf.kernels.precomputed([[1.0, 0.5], [0.5, 1.0]], labels=["Oslo", "Rome"])
+    >>> new = pd.DataFrame({"Rome": [0.3], "Oslo": [0.2], "Bonn": [1.0]}, index=["Bonn"])
+    >>> towns.cross(new), towns.new_diagonal(new)
+    (array([[0.2, 0.3]]), array([1.]))
     """
     return _precomputed(K, labels, "kernel")
 
@@ -167,15 +176,17 @@ class SimilarityKernel(Kernel):
     """A kernel whose new items come with their similarities."""
 
     def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
-        given, _ = _similarities(new, self)
+        given, _ = similarities(new, self)
         return given if cols is None else given[:, cols]
 
     def _new_diagonal(self, new: Any) -> FloatArray:
-        _, diagonal = _similarities(new, self)
-        if diagonal is None:
+        _, diagonal = similarities(new, self)
+        if np.isnan(diagonal).any():
             msg = (
                 f"the similarity of the new items with themselves is needed, and {self!r} cannot "
-                "know it; describe new items by the pair (similarities, diagonal)"
+                "know it; describe new items by the pair (similarities, diagonal), or by a table "
+                "with a column for each new item beside those of the known ones. Predictions "
+                "without standard deviations do without it"
             )
             raise KernelError(msg)
         return diagonal
@@ -341,18 +352,45 @@ def _is_pair(new: Any) -> bool:
     return isinstance(new, tuple) and len(new) == 2 and np.ndim(new[0]) == 2
 
 
-def _similarities(new: Any, kernel: Kernel) -> tuple[FloatArray, FloatArray | None]:
-    """Read and check what describes new items of a given kernel."""
+def similarities(
+    new: Any, kernel: Kernel, labels: Sequence[Any] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Read and check what describes new items of a given kernel.
+
+    Parameters
+    ----------
+    new : array_like, scipy.sparse matrix or data frame, or a pair
+        Similarities with the known items, or these and the new items' similarities with themselves.
+    kernel : Kernel
+        The kernel of the known items.
+    labels : sequence, optional
+        Their labels; those of the kernel by default, or else their positions.
+
+    Returns
+    -------
+    cross : ndarray of shape (k, n)
+        Similarities with the known items.
+    selves : ndarray of shape (k,)
+        Similarity of each new item with itself, NaN where it is not told.
+    """
     given, diagonal = new if _is_pair(new) else (new, None)
-    cross = _finite(given.toarray() if sparse.issparse(given) else given, "similarities")
-    if cross.ndim != 2 or cross.shape[1] != kernel.n:
-        msg = (
-            f"new items of {kernel!r} are described by their similarities with its {kernel.n} "
-            f"items, an array of shape (k, {kernel.n}); got shape {cross.shape}"
-        )
-        raise ShapeError(msg)
+    if is_frame(given):
+        labels = kernel.labels if labels is None else labels
+        labels = range(kernel.n) if labels is None else labels
+        cross, selves = labelled_similarities(given, kernel, labels)
+        if hasattr(diagonal, "reindex"):
+            diagonal = diagonal.reindex(given.index)
+    else:
+        cross = _finite(given.toarray() if sparse.issparse(given) else given, "similarities")
+        if cross.ndim != 2 or cross.shape[1] != kernel.n:
+            msg = (
+                f"new items of {kernel!r} are described by their similarities with its {kernel.n} "
+                f"items, an array of shape (k, {kernel.n}); got shape {cross.shape}"
+            )
+            raise ShapeError(msg)
+        selves = np.full(len(cross), np.nan)
     if diagonal is None:
-        return cross, None
+        return cross, selves
     selves = _finite(diagonal, "diagonal")
     if selves.shape != (cross.shape[0],) or (selves < 0).any():
         msg = (
