@@ -239,3 +239,17 @@ def test_the_saved_model_predicts(folder):
     for command in (["suggest", "m.kf"], ["bound", "m.kf", "--range", 0, 9]):
         assert "keeps no observations" in run(*command, code=2).stderr
     run("predict", "m.kf", "pairs.csv", "--intervals", "gaussian", code=2)
+
+
+def test_the_saved_model_predicts_new_rows_by_similarities(folder):
+    age = users()["age"].to_numpy()
+    alike = np.exp(-5 * (age[:, None] - age) ** 2)
+    names = users().index
+    pd.DataFrame(alike, names, names).to_csv("users.csv")
+    there = streamed("--mu", 0.2, "--save", "m.kf")
+    pd.DataFrame(alike[[4]][:, ::-1], ["new"], names[::-1]).rename_axis("id").to_csv("new.csv")
+    run("predict", "m.kf", "--rows", "new.csv", "-o", "predicted.csv")
+    got = pd.read_csv("predicted.csv").set_index("column")["value"]
+    like = there[(there["status"] != "observed") & (there["user"] == names[4])]
+    like = like.set_index("item")["stars"]
+    assert_allclose(got.loc[like.index], like, rtol=0, atol=1e-6)

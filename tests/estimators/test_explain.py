@@ -119,3 +119,43 @@ def test_bad_input():
         est.explain(0, "monday")
     with pytest.raises(ParameterError, match="top must be"):
         est.explain(0, 0, top=0)
+
+
+def noisy(mu, method=kf.KKMCEX, **settings):
+    """Values about 7 on a grid of 12 x 10, seen with a little noise."""
+    rng = np.random.default_rng(0)
+    X = rng.permutation(np.argwhere(np.ones((12, 10))))[:80]
+    y = 7 + np.sin(X[:, 0] / 3) * np.cos(X[:, 1] / 3) + 0.1 * rng.standard_normal(80)
+    kernels = (kf.kernels.rbf(np.arange(n), length_scale=3.0) for n in (12.0, 10.0))
+    return method(*kernels, mu=mu, **settings).fit(X, y)
+
+
+@pytest.mark.parametrize("center", [None, "mean", "both"])
+@pytest.mark.parametrize("method", [kf.KKMCEX, kf.RRMCEX])
+def test_terms_that_cancel_are_said_to_explain_nothing(method, center):
+    est = noisy(1e-6, method, center=center)
+    shown = est.explain(5, 5, top=80)
+    assert np.abs(shown.contributions).max() > 40
+    effects = shown.mean + shown.row_effect + shown.col_effect
+    obs = est.observations_
+    left = obs.values - est.mean_ - est.row_effects_[obs.rows] - est.col_effects_[obs.cols]
+    size = max(abs(shown.prediction - effects), np.abs(left).max())
+    assert shown.cancellation == pytest.approx(np.abs(shown.contributions).sum() / size)
+    assert shown.cancels
+    # Whatever is listed, all terms count.
+    assert est.explain(5, 5, top=1).cancellation == pytest.approx(shown.cancellation)
+    text = repr(shown)
+    assert f"add up to {shown.cancellation:.3g} times what there is" in text
+    assert "none of them tells where the prediction comes from" in text
+    assert "A larger mu than 1e-06" in text
+
+
+def test_terms_that_explain_are_left_alone():
+    shown = noisy(30.0).explain(5, 5)
+    assert shown.cancellation < 2
+    assert not shown.cancels
+    assert "cancel" not in repr(shown)
+    # Nothing but zeros: nothing to explain, and nothing that cancels.
+    X, _, _ = data()
+    nothing = kf.KKMCEX(KW, KH, mu=0.2).fit(X, np.zeros(len(X))).explain(0, 0)
+    assert (nothing.cancellation, nothing.cancels) == (1.0, False)

@@ -242,7 +242,7 @@ class Again:
         i, j = at
         model = self.model
         predicted = model.predict_matrix()[i, j]
-        parts, rest = [], predicted - model.mean_
+        parts, rest, cancellation = [], predicted - model.mean_, None
         if hasattr(model, "explain"):
             weights = self.similarities(i, j)
             shares = self.dual() * weights
@@ -253,11 +253,14 @@ class Again:
                     "value": self.y[k], "similarity": weights[k], "contribution": shares[k],
                 })  # fmt: skip
             rest -= sum(part["contribution"] for part in parts)
+            size = max(abs(shares.sum()), np.abs(self.y - model.mean_).max())
+            cancellation = np.abs(shares).sum() / size
         self.put(where, {
             "i": i, "j": j, "row": self.table.index[i], "column": self.table.columns[j],
             "status": status, "predicted": predicted, "lower": self.low[i, j],
             "upper": self.high[i, j], "base": model.mean_, "row_effect": 0.0,
-            "column_effect": 0.0, "rest": rest, "parts": parts, **values,
+            "column_effect": 0.0, "rest": rest, "parts": parts, "cancellation": cancellation,
+            **values,
         })  # fmt: skip
 
     def dual(self):

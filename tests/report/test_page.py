@@ -13,7 +13,7 @@ import kronfill as kf
 from kronfill.errors import KronfillWarning
 from kronfill.report import write_report
 
-from .conftest import numbers_of
+from .conftest import completed, numbers_of
 
 VOID = {"meta", "link", "img", "br", "line", "circle", "polygon", "polyline", "path"}
 HEADINGS = [
@@ -75,6 +75,18 @@ def test_the_page_is_whole(name, request, tmp_path):
         if tag in ("svg", "canvas"):
             assert attrs["aria-label"]
     assert len(text) < 400_000
+
+
+def test_parts_that_cancel_are_said_to_explain_nothing(tmp_path):
+    said = "none of them tells where the prediction comes from"
+    _, text = read(completed(mu=1e-6), tmp_path)
+    shown = [entry["cancellation"] for entry in numbers_of(text)["uncertain"]]
+    assert min(shown) > 10
+    assert text.count(said) >= len(shown)
+    _, text = read(completed(mu=100.0), tmp_path)
+    shown = [entry["cancellation"] for entry in numbers_of(text)["uncertain"]]
+    assert max(shown) < 10
+    assert said not in text
 
 
 def test_the_certificate_is_asked_for_or_stated(kkmcex, tmp_path):

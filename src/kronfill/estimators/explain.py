@@ -24,6 +24,9 @@ __all__ = ["Explained", "Explanation"]
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+CANCELS = 10.0
+"""Terms that add up to so many times what there is to explain say nothing one by one."""
+
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
@@ -49,6 +52,11 @@ class Explanation:
         The entry asked about, by label where there are labels.
     row_labels, col_labels : list
         Rows and columns of the listed observations, by label where there are labels.
+    cancellation : float
+        What the contributions of all observations add up to without their signs, divided by the
+        largest number that they have to explain: their sum, or an observed value less its effects.
+    mu : float
+        The ridge weight of the fit.
     """
 
     entry: tuple[Any, Any]
@@ -64,6 +72,13 @@ class Explanation:
     similarities: Floats
     row_labels: list[Any]
     col_labels: list[Any]
+    cancellation: float = 1.0
+    mu: float = float("nan")
+
+    @property
+    def cancels(self) -> bool:
+        """Whether the contributions cancel so much that none of them explains anything."""
+        return self.cancellation > CANCELS
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one line per listed observation."""
@@ -95,6 +110,14 @@ class Explanation:
             lines.append(f"  {part:+10.4g}  from ({row}, {col}), observed {value:.4g}")
         if self.rest:
             lines.append(f"  {self.rest:+10.4g}  from all other observations")
+        if self.cancels:
+            lines += [
+                f"These terms cancel: without their signs they add up to {self.cancellation:.3g} "
+                "times what there is",
+                "to explain, and none of them tells where the prediction comes from. A larger mu "
+                f"than {self.mu:.3g}",
+                "makes them smaller; what an observation does, a fit without it shows.",
+            ]
         return "\n".join(lines)
 
 
@@ -122,6 +145,12 @@ class Explained(GaussianProcessReading):
         the leading eigenvectors, Phi Phi^T. A contribution may be negative: an observation lowers
         its neighbours where it lies below what the others make one expect.
 
+        d_k is the residual of observation k divided by mu (times its weight). Where mu is small
+        beside the kernel, as it is when there is little noise, the terms are large numbers of both
+        signs that cancel: they add up, and explain nothing one by one. The explanation says so
+        (``cancels``, ``cancellation``). A larger mu makes the terms smaller; what an observation
+        does to the prediction shows when it is left out (``forget``, or a fit to the others).
+
         Examples
         --------
         >>> import kronfill as kf
@@ -145,6 +174,8 @@ class Explained(GaussianProcessReading):
         chosen = np.argsort(-np.abs(parts), kind="stable")[:top]
         effects = (self.mean_, float(self.row_effects_[i]), float(self.col_effects_[j]))
         total = float(parts.sum())
+        spread = s.values - self.mean_ - self.row_effects_[s.rows] - self.col_effects_[s.cols]
+        size = max(abs(total), float(np.abs(spread).max()))
         obs = self.observations_
         names = [_names(obs.row_labels, s.rows[chosen]), _names(obs.col_labels, s.cols[chosen])]
         return Explanation(
@@ -158,6 +189,8 @@ class Explained(GaussianProcessReading):
             parts[chosen],
             similarity[chosen],
             *names,
+            float(np.abs(parts).sum()) / size if size > 0 else 1.0,
+            self.mu_,
         )
 
     def _entry(self, row: Any, col: Any) -> tuple[int, int]:

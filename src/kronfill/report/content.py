@@ -202,6 +202,8 @@ class Entry:
     column_effect: float
     rest: float
     parts: list[Contribution]
+    cancellation: float | None
+    """How many times what there is to explain the parts add up to without their signs."""
 
 
 @dataclass(frozen=True)

@@ -81,9 +81,10 @@ def _entry(
     predicted = float(model.predict(np.array([[i, j]]))[0])
     base, row, col = float(model.mean_), float(model.row_effects_[i]), float(model.col_effects_[j])
     rest, parts = predicted - base - row - col, list[Contribution]()
+    cancellation = None
     if isinstance(model, Explained):
         why = model.explain(_name(obs, i, "row"), _name(obs, j, "col"), top=TOP)
-        rest = why.rest
+        rest, cancellation = why.rest, why.cancellation
         parts = [
             Contribution(shown(r), shown(c), float(value), float(similarity), float(part))
             for r, c, value, similarity, part in zip(
@@ -107,6 +108,7 @@ def _entry(
         column_effect=col,
         rest=rest,
         parts=parts,
+        cancellation=cancellation,
     )
 
 

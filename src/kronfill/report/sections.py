@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from kronfill.estimators.explain import CANCELS
 from kronfill.report.charts import curve_chart, scatter_chart
 from kronfill.report.formats import Numbers
 from kronfill.report.pictures import STATUS, palette
@@ -219,9 +220,16 @@ def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
     lines.append((rest, "", "", n.show(f"{at}.rest")))
     head = ("comes from", "measured", "similarity", "adds")
     origin = table("Where the prediction comes from", head, lines, numbers=3)
+    warning = ""
+    if (entry["cancellation"] or 0.0) > CANCELS:
+        warning = (
+            '<p class="note">These parts cancel: without their signs they add up to '
+            f"{n.show(f'{at}.cancellation')} times what there is to explain, so that none of them "
+            "tells where the prediction comes from. With a larger mu they are smaller.</p>"
+        )
     return (
         f'<article class="card"><h3>{n.show(f"{at}.row", "t")} × {n.show(f"{at}.column", "t")}'
-        f"</h3><p>{told}</p>{origin}</article>"
+        f"</h3><p>{told}</p>{origin}{warning}</article>"
     )
 
 
