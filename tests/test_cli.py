@@ -350,6 +350,24 @@ def test_suggest_and_bound(folder):
     run("bound", "m.kf", "--range", 5, 1, code=2)
 
 
+def test_a_model_that_was_fed_by_partial_fit(folder):
+    """It keeps no observations either, but nothing was streamed."""
+    kernel = kf.kernels.rbf(np.linspace(0, 1, 6), length_scale=0.3)
+    X = np.argwhere(np.ones((6, 6)))
+    kf.RRMCEX(kernel, kernel, 3, 3).partial_fit(X, np.arange(36.0)).save("m.kf")
+    (folder / "p.csv").write_text("row,column\n0,1\n")
+    said = run("predict", "m.kf", "p.csv").stderr
+    assert "partial_fit" in said
+    said += run("predict", "m.kf", "p.csv", "--intervals", "gaussian", code=2).stderr
+    for command in (["suggest", "m.kf"], ["bound", "m.kf", "--range", 0, 9]):
+        found = run(*command, code=2).stderr
+        assert "keeps no observations" in found
+        assert "partial_fit" in found
+        said += found
+    assert "streamed" not in said
+    assert "a table that is not in memory" not in said
+
+
 def test_evaluate(folder):
     done = run("evaluate", "ratings.csv", *SIDES, "--folds", 3, "-o", "scores.csv")
     assert "Errors on what was hidden" in done.stdout

@@ -188,8 +188,12 @@ def test_explanations_suggestions_and_what_is_left_out(method):
     fresh = make(method, "mean").fit(X[:25], Y[:25])
     if method == "rrmcex":
         for call in (lambda: est.explain(0, 0), lambda: est.suggest(1), lambda: est.observations_):
-            with pytest.raises(AttributeError, match="not in memory"):
+            with pytest.raises(AttributeError, match="partial_fit adds them to sums") as caught:
                 call()
+            assert "a table that is not in memory" not in str(caught.value)
+        with pytest.raises(AttributeError) as caught:
+            est.nonsense
+        assert str(caught.value) == "'RRMCEX' object has no attribute 'nonsense'"
         with pytest.raises(DataError, match="were not kept"):
             _large_block(est).sample_posterior()
         return
@@ -377,8 +381,12 @@ def test_model_files(method, tmp_path):
         lambda: read.fold_in(ROW[N:], [0], [1.0]),
         lambda: read.predict_std(X[:1]),
     ):
-        with pytest.raises(DataError, match="sums over its observations were not kept"):
+        with pytest.raises(DataError, match="sums over its observations were not kept") as caught:
             call()
+        assert "was read from a file" in str(caught.value)
+        assert "not in memory" not in str(caught.value)
+    with pytest.raises(AttributeError, match="partial_fit adds them to sums"):
+        read.observations_
 
 
 @pytest.mark.parametrize("method", ["kkmcex", "rrmcex"])

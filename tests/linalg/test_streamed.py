@@ -476,6 +476,8 @@ def test_what_asks_for_observations_says_that_there_are_none(tmp_path):
     with pytest.raises(AttributeError, match="fitted to a table that is not in memory"):
         est.predict_std([[0, 0]])
     assert not hasattr(est, "dual_coef_")
+    with pytest.raises(AttributeError, match="attribute 'nonsense'$"):
+        est.nonsense
 
 
 def test_ranges_hold_what_they_may():

@@ -1,4 +1,4 @@
-"""A saved model that was fitted to a streamed table: it has labels, but no observations."""
+"""A saved model that has kept no observations: of a streamed table, or fed by partial_fit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ import numpy as np
 
 from kronfill.details import CHUNK, STATUS, Described, Index
 from kronfill.errors import ParameterError
+from kronfill.estimators.longtables import without_observations
 from kronfill.intervals import Intervals
 
-__all__ = ["LongCompletion", "was_streamed"]
-
-
-def was_streamed(model: Any) -> bool:
-    """Whether a model was fitted to a table that was not in memory."""
-    return "_from_table" in vars(model)
+__all__ = ["LongCompletion"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class LongCompletion(Described):
     Parameters
     ----------
     model : KKMCEX or RRMCEX
-        Fitted to a long table.
+        Fitted to a long table, or by partial_fit.
     """
 
     def __init__(self, model: Any) -> None:
@@ -49,7 +45,10 @@ class LongCompletion(Described):
     def __repr__(self) -> str:
         n, l = self.observations.shape
         name = type(self.model).__name__
-        return f"{n:,} rows x {l:,} columns by {name} (mu = {self.model.mu_:.3g}), streamed"
+        return (
+            f"{n:,} rows x {l:,} columns by {name} (mu = {self.model.mu_:.3g}); "
+            f"{without_observations(self.model)}"
+        )
 
     @property
     def _index(self) -> tuple[Any, Any]:
@@ -75,8 +74,8 @@ class LongCompletion(Described):
         """See :class:`Described`: row, column and value only."""
         if intervals not in ("auto", "none"):
             msg = (
-                f"The model was fitted to a streamed table and has no intervals: leave --intervals "
-                f"{intervals} out."
+                f"The model has no intervals, for {without_observations(self.model)}: leave "
+                f"--intervals {intervals} out."
             )
             raise ParameterError(msg)
         blocks = super().iter_predictions(

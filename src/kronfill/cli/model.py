@@ -99,9 +99,10 @@ def predict(
 
 def _load(session: Session, path: Path, needs: str) -> Any:
     """The completed table of a model file; ``needs`` says what observations are needed for."""
-    from kronfill.cli.longmodel import LongCompletion, was_streamed
+    from kronfill.cli.longmodel import LongCompletion
     from kronfill.completion import Completion
     from kronfill.estimators import ConformalRegressor
+    from kronfill.estimators.longtables import without_observations
     from kronfill.io import load
 
     if not path.exists():
@@ -115,14 +116,15 @@ def _load(session: Session, path: Path, needs: str) -> Any:
             "anew. Its own are had in Python: kronfill.load(path).predict_interval(pairs)."
         )
         found = found.estimator_
-    if was_streamed(found) and needs:
+    why = without_observations(found)
+    if why and needs:
         msg = (
-            f"{path} was fitted to a streamed table and keeps no observations, which {needs} "
-            "needs: fit a part of the table in memory for it."
+            f"{path} keeps no observations, which {needs} needs: {why}. Fit a part of them in "
+            "memory for it."
         )
         raise ParameterError(msg)
     done: Any
-    if was_streamed(found):
+    if why:
         done = LongCompletion(found)
     else:
         done = found if isinstance(found, Completion) else Completion.from_model(found)

@@ -25,12 +25,15 @@ from kronfill.linalg.halfstep import GivenFactor
 from kronfill.linalg.iterative import Iterative
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import CoreResult, Mask, RidgeProblem, Sampled
+from kronfill.linalg.running import SOLVER
 from kronfill.linalg.streamed import Streamed, TableSolver
 from kronfill.linalg.workers import one_at_a_time
 
-__all__ = ["LongTables", "choice_memory"]
+__all__ = ["LongTables", "choice_memory", "without_observations"]
 
 Floats = NDArray[np.float64]
+_OF_OBSERVATIONS = ("observations_", "dual_coef_")
+"""What a fit sets only to observations in memory."""
 SAMPLE = 100_000
 """Lines of a long table on which mu="auto" is chosen."""
 
@@ -151,12 +154,27 @@ class LongTables(MatrixRegressor):
 
     def __getattr__(self, name: str) -> Any:
         msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-        if "_from_table" in vars(self):
-            msg += (
-                ": it was fitted to a table that is not in memory. Predictions need nothing else; "
-                "for what asks for single observations fit a part of them as an Observations."
+        # A property that asks for observations ends here too.
+        if name in _OF_OBSERVATIONS or hasattr(type(self), name):
+            why = without_observations(self)
+            msg += why and (
+                f": {why}. Predictions need nothing else; for what asks for single observations "
+                "fit a part of them as an Observations."
             )
         raise AttributeError(msg)
+
+
+def without_observations(model: Any) -> str:
+    """Why a fitted method has kept no observations; empty if it has, or was not fitted."""
+    has = vars(model)
+    if "_from_table" not in has:
+        return ""
+    if getattr(has.get("solution_"), "solver", None) == SOLVER:
+        return (
+            "its observations are not in memory any more, for partial_fit adds them to sums and "
+            "lets them go"
+        )
+    return "it was fitted to a table that is not in memory"
 
 
 def _check_center(center: Any) -> None:

@@ -21,6 +21,7 @@ from kronfill.estimators.inputs import (
     weights_of,
 )
 from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.linalg.running import SOLVER
 
 __all__ = ["Online", "check_one"]
 
@@ -120,10 +121,12 @@ class Online(GaussianProcessReading):
     def _check_unchanged(self) -> None:
         stream = self._kept()
         if "_from_table" in vars(self) and stream is None:
+            summed = self.solution_.solver == SOLVER
+            where = "was read from a file" if summed else "is of a table that is not in memory"
             msg = (
-                "The fit was to a table that is not in memory, or was read from a file, and the "
-                "sums over its observations were not kept: there is nothing to add to or to take "
-                "from. Give the table to partial_fit in batches, from the start."
+                f"The fit {where}, and the sums over its observations were not kept: there is "
+                "nothing to add to or to take from. Give the observations to partial_fit in "
+                "batches, from the start."
             )
             raise DataError(msg)
         if self.mu != "auto" and float(self.mu) != self.mu_:

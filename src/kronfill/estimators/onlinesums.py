@@ -18,7 +18,7 @@ from kronfill.estimators.posterior import Reading
 from kronfill.linalg.groupedsums import GroupedSums
 from kronfill.linalg.growingdual import NewItem
 from kronfill.linalg.posterior import Posterior
-from kronfill.linalg.running import Batch, RunningSums
+from kronfill.linalg.running import SOLVER, Batch, RunningSums
 from kronfill.linalg.solution import Solution, Status
 from kronfill.linalg.summedposterior import SummedPosterior, nothing_sampled
 from kronfill.linalg.threads import one_blas_thread
@@ -141,7 +141,7 @@ class OnlineSums(Online):
         status = Status.EXACT if sums.rank == sums.core.size else Status.RANK_DEFICIENT
         reason = f"running sums over {sums.m} observations"
         self.solution_ = Solution(
-            status, "RecursiveLeastSquares", reason, residual=sums.drift, rank=sums.rank
+            status, SOLVER, reason, residual=sums.drift, rank=sums.rank
         )
         self.n_iter_ = 1
         row, col = cast("tuple[Basis, Basis]", self._bases)

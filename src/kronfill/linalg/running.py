@@ -19,10 +19,13 @@ from kronfill.errors import DataError
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
 from kronfill.linalg.ridge import Mask, Sampled
 
-__all__ = ["Batch", "RunningSums", "pair_vectors"]
+__all__ = ["SOLVER", "Batch", "RunningSums", "pair_vectors"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+SOLVER = "RecursiveLeastSquares"
+"""What a solution from running sums names as its solver."""
 
 
 @dataclass(frozen=True, eq=False)
