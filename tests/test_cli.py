@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import kronfill as kf
 from kronfill import cli
 from kronfill.cli import outputs
+from kronfill.data._counts import size_of
 from kronfill.errors import ParameterError
 
 COMPLETE = importlib.import_module("kronfill.cli.complete")
@@ -375,6 +376,16 @@ def test_evaluate(folder):
     assert list(scores["question"].unique()) == ["entries", "new rows", "new columns", "both new"]
     entries = scores[scores["question"] == "entries"].set_index("method")
     assert entries.loc["KKMCEX", "rmse"] < entries.loc["mean", "rmse"]
+
+
+def test_a_megabyte_is_the_same_everywhere(folder, monkeypatch):
+    """What is said to be available, and what is needed, is told in millions of bytes."""
+    monkeypatch.setattr("kronfill.linalg.memory.available_memory", lambda: 2**31)
+    assert "2.15 GB" in run("info").stdout
+    done = run("complete", "ratings.csv", *SIDES, "--dry-run", "--json")
+    needed = json.loads(done.stdout)["memory_bytes"]
+    said = run("complete", "ratings.csv", *SIDES, "--dry-run").stderr
+    assert f"Memory: about {size_of(needed)} of 2.15 GB available." in " ".join(said.split())
 
 
 def test_info(folder):

@@ -23,7 +23,7 @@ from kronfill.cli.outputs import named_as, text_style, write_table
 from kronfill.cli.refusals import refuse
 from kronfill.cli.session import Session
 from kronfill.cli.targets import Targets
-from kronfill.data._counts import count_of
+from kronfill.data._counts import count_of, size_of
 from kronfill.data.entry_files import Roles
 from kronfill.errors import ParameterError
 
@@ -233,8 +233,8 @@ def _say_plan(session: Session, problem: Any, files: Targets, tables: Tables, li
     memory = problem.memory()
     total = sum(memory.values()) + 8 * WIDE_FLOATS + 100 * min(lines, 500_000)
     free = available_memory()
-    there = "" if free is None else f" of {_size(free)} available"
-    session.note(f"Memory: about {_size(total)}{there}.")
+    there = "" if free is None else f" of {size_of(free)} available"
+    session.note(f"Memory: about {size_of(total)}{there}.")
     told = [f"{files.output} ({count_of(lines, 'entry', 'entries')})"]
     told += [str(path) for path in (files.details, files.report, files.save) if path is not None]
     session.note(f"Output: {', '.join(told)}.")
@@ -248,13 +248,7 @@ def _say_plan(session: Session, problem: Any, files: Targets, tables: Tables, li
         streams = ""
         if tables.entries.layout == "long" and is_parquet(tables.entries.table.path):
             streams = " --memory 2GB --work-dir DIR streams the table from the disk."
-        session.warn(f"This may not fit in memory: about {_size(total)} needed{there}.{streams}")
-
-
-def _size(count: float) -> str:
-    if count < 2**20:
-        return "1 MB"
-    return f"{count / 2**20:.0f} MB" if count < 2**30 else f"{count / 2**30:.1f} GB"
+        session.warn(f"This may not fit in memory: about {size_of(total)} needed{there}.{streams}")
 
 
 def _run(

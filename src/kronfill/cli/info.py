@@ -10,7 +10,7 @@ import typer
 
 from kronfill.cli import options as o
 from kronfill.cli.session import Session
-from kronfill.data._counts import count_of
+from kronfill.data._counts import count_of, size_of
 from kronfill.errors import ParameterError
 
 __all__ = ["info"]
@@ -65,7 +65,7 @@ def _environment(session: Session) -> None:
         "system": platform.platform(),
         "processors": os.cpu_count(),
         "numba threads": numba.get_num_threads(),
-        "memory available": "unknown" if free is None else f"{free / 2**30:.1f} GB",
+        "memory available": "unknown" if free is None else size_of(free),
     }
     for name in PACKAGES:
         try:

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from kronfill.data._counts import size_of
 from kronfill.errors import DataError, MemoryLimitError, ParameterError
 
 __all__ = ["Given", "as_given", "check_fits", "is_parquet"]
@@ -140,8 +141,8 @@ def check_fits(path: Path) -> None:
     needed, free = size + LINE * about.num_rows, memory.available_memory()
     if free is not None and needed > free:
         msg = (
-            f"{path} has {about.num_rows:,} lines, which take more than {needed / 1e9:.1f} GB; "
-            f"{free / 1e9:.1f} GB are available. A long table is streamed from the disk with "
+            f"{path} has {about.num_rows:,} lines, which take more than {size_of(needed)}; "
+            f"{size_of(free)} are available. A long table is streamed from the disk with "
             "--memory 2GB --work-dir DIR."
         )
         raise MemoryLimitError(msg)

@@ -11,6 +11,7 @@ from typing import Any
 
 from kronfill.cli.longproblem import LongProblem
 from kronfill.cli.session import Session
+from kronfill.data._counts import size_of
 from kronfill.errors import MemoryLimitError, StorageError
 from kronfill.estimators.longtables import choice_memory
 from kronfill.linalg.memory import available_memory
@@ -73,9 +74,9 @@ class Plan:
             needed = self._with_choice(needed)
         free = available_memory()
         limit = f", {self.memory} allowed" if self.memory else ""
-        limit += "" if free is None else f", {_size(free)} available"
+        limit += "" if free is None else f", {size_of(free)} available"
         session.note(
-            f"Memory: up to {_size(needed)}{limit}. Disk: up to {_size(self._disk)} in "
+            f"Memory: up to {size_of(needed)}{limit}. Disk: up to {size_of(self._disk)} in "
             f"{self.work_dir or tempfile.gettempdir()} while the table is sorted into about "
             f"{count:,} partition{'s' * (count != 1)}, half of it afterwards."
         )
@@ -88,7 +89,7 @@ class Plan:
         limit = needed + kept if self.memory is None else parse_memory(self.memory)
         if self.memory is not None and peak > limit:
             msg = (
-                f"Choosing mu takes {_size(peak)}, --memory allows {self.memory}. Allow more, or "
+                f"Choosing mu takes {size_of(peak)}, --memory allows {self.memory}. Allow more, or "
                 "choose mu on a part of the table and give it (--mu NUMBER)."
             )
             raise MemoryLimitError(msg)
@@ -98,9 +99,9 @@ class Plan:
         needed = resident_memory() + SPARE * self._factors
         blocks = self._disk // 2
         session.note(
-            f"On the cluster at {self.scheduler}: {_size(blocks)} of observations on all workers "
-            f"together, about four times that while they are sorted, and {_size(self._factors)} of "
-            f"factors on each. Memory here: up to {_size(needed)}."
+            f"On the cluster at {self.scheduler}: {size_of(blocks)} of observations on all workers "
+            f"together, about four times that while they are sorted, and {size_of(self._factors)} of "
+            f"factors on each. Memory here: up to {size_of(needed)}."
         )
         session.fact(
             memory_bytes=needed, cluster_bytes=blocks, scheduler=self.scheduler,
@@ -108,7 +109,7 @@ class Plan:
         )  # fmt: skip
         if self.memory is not None and needed > parse_memory(self.memory):
             msg = (
-                f"The factors of rank {self.ranks[0]} x {self.ranks[1]} need {_size(needed)} here; "
+                f"The factors of rank {self.ranks[0]} x {self.ranks[1]} need {size_of(needed)} here; "
                 f"--memory allows {self.memory}."
             )
             raise MemoryLimitError(msg)
@@ -121,11 +122,7 @@ class Plan:
         free = shutil.disk_usage(there).free
         if self._disk > free:
             msg = (
-                f"Sorting {self.problem.table.lines:,} lines takes {_size(self._disk)}, in {folder}"
-                f" {_size(free)} are free. Choose a folder with more (--work-dir)."
+                f"Sorting {self.problem.table.lines:,} lines takes {size_of(self._disk)}, in {folder}"
+                f" {size_of(free)} are free. Choose a folder with more (--work-dir)."
             )
             raise StorageError(msg)
-
-
-def _size(count: float) -> str:
-    return f"{max(1.0, count / 1e6):.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.data._counts import count_of
+from kronfill.data._counts import count_of, size_of
 from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.linalg import costs
 from kronfill.linalg.costs import Cost, Size
@@ -139,7 +139,7 @@ def _least(table: dict[str, Cost]) -> tuple[str, str]:
         free = available_memory() or 0
         msg = (
             f"The smallest solver for this problem, {least}, needs "
-            f"{table[least].bytes / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are available. Use "
+            f"{size_of(table[least].bytes)}, {size_of(free)} are available. Use "
             "kernels of lower rank (RRMCEX with row_rank and col_rank), or fewer observations."
         )
         raise MemoryLimitError(msg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kronfill.data._counts import size_of
 from kronfill.errors import MemoryLimitError
 
 __all__ = ["available_memory", "require_memory"]
@@ -29,6 +30,6 @@ def require_memory(needed: float, what: str, advice: str) -> None:
     free = available_memory()
     if free is not None and needed > free:
         msg = (
-            f"{what} needs {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are available. {advice}"
+            f"{what} needs {size_of(needed)}, {size_of(free)} are available. {advice}"
         )
         raise MemoryLimitError(msg)

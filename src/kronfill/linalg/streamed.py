@@ -18,6 +18,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.data._counts import size_of
 from kronfill.data.columns import Axis
 from kronfill.data.lines import LongTable
 from kronfill.errors import MemoryLimitError, ParameterError
@@ -266,8 +267,8 @@ class Streamed(TableSolver):
             least = fixed + int(BYTES[weighted] * LEAST_BATCH / ROOM)
             msg = (
                 f"Streaming with ranks {ranks[0]} x {ranks[1]} on {shape[0]} x {shape[1]} needs "
-                f"{least / 1e9:.2f} GB, of which this process holds {held / 1e9:.2f} GB already; "
-                f"memory is {limit / 1e9:.2f} GB. Allow more, or use kernels of lower rank."
+                f"{size_of(least)}, of which this process holds {size_of(held)} already; memory is "
+                f"{size_of(limit)}. Allow more, or use kernels of lower rank."
             )
             raise MemoryLimitError(msg)
         return int(min(batch, max(BATCH, *shape)))
