@@ -287,7 +287,9 @@ def test_similarities_that_predict_refuses(folder):
     new = alike.iloc[9:]
     assert "new.csv: New items are" in said(new.drop(columns="003"))
     assert "there is none for '003'" in said(new.drop(columns="003"))
-    assert "1 column too many, neither known items nor new ones: '3'" in said(new.assign(**{"3": 0}))
+    assert "1 column too many, neither known items nor new ones: '3'" in said(
+        new.assign(**{"3": 0})
+    )
     assert "'n2' and '003' is missing" in said(new.mask(new == new.loc["n2", "003"]))
     assert "9 rows, such as '001', '002', '003', are in the model already" in said(alike)
     # What a new item is to itself is needed for its interval only.

@@ -15,9 +15,7 @@ from kronfill.errors import FeatureError, KernelError, LabelError, NonFiniteErro
 RNG = np.random.default_rng(0)
 ITEMS = [f"p{i}" for i in range(9)]
 NEW = ["n1", "n2"]
-FEATURES = pd.DataFrame(
-    {"x": RNG.random(11), "kind": list("abcabcabcab")}, index=[*ITEMS, *NEW]
-)
+FEATURES = pd.DataFrame({"x": RNG.random(11), "kind": list("abcabcabcab")}, index=[*ITEMS, *NEW])
 # Similarities with themselves that differ: nothing can be taken for granted.
 SCALES = 1.0 + RNG.random(11)
 UNIT = pd.DataFrame(
@@ -137,7 +135,7 @@ def test_contradictory_similarities_are_refused(axis):
     done = completed(axis, known(UNIT))
     bad = UNIT.loc[NEW].copy()
     bad.loc["n2", "n2"] = 0.1
-    with pytest.raises(KernelError, match="'n2' has the similarity 0.1 with itself"):
+    with pytest.raises(KernelError, match=r"'n2' has the similarity 0\.1 with itself"):
         done.extrapolate_std(**{axis: bad})
     cross = np.array([[0.9, 0.1]])
     est = kf.KKMCEX([[1.0, 0.0], [0.0, 1.0]], mu=0.1).fit([[0, 0], [1, 0]], [1.0, 2.0])
@@ -152,12 +150,12 @@ def test_labels_that_are_missing_or_too_many(axis):
     done = completed(axis, known())
     with pytest.raises(LabelError, match="there is none for 'p8', 'p4'"):
         done.extrapolate(**{axis: ALIKE.loc[NEW].drop(columns=["p4", "p8"])})
-    with pytest.raises(LabelError, match="1 column too many.*: 'p9'"):
+    with pytest.raises(LabelError, match=r"1 column too many.*: 'p9'"):
         done.extrapolate(**{axis: ALIKE.loc[NEW].assign(p9=0.0)})
     with pytest.raises(LabelError, match="two columns for 'p4'"):
         done.extrapolate(**{axis: ALIKE.loc[NEW, [*ITEMS, "p4"]]})
     with pytest.raises(NonFiniteError, match="'n2' and 'p4' is nan"):
-        done.extrapolate(**{axis: ALIKE.loc[NEW].mask(ALIKE == ALIKE.loc["n2", "p4"])})
+        done.extrapolate(**{axis: ALIKE.loc[NEW].mask(ALIKE.loc["n2", "p4"] == ALIKE)})
     with pytest.raises(KernelError, match="must be numbers"):
         done.extrapolate(**{axis: ALIKE.loc[NEW].astype(object).assign(p0="near")})
     # One item is a data frame with one line.
@@ -258,7 +256,7 @@ def test_features_that_were_added_are_not_asked_for(axis, method):
     assert list(turned(axis, done.extrapolate(**{axis: new})).index) == NEW
     assert list(new.columns) == ["x", "kind"]
     for bad in (new[["x"]], new.to_numpy(), new.iloc[0]):
-        with pytest.raises(FeatureError, match="'x', 'kind'; got .* without .*'kind'") as caught:
+        with pytest.raises(FeatureError, match=r"'x', 'kind'; got .* without .*'kind'") as caught:
             done.extrapolate(**{axis: bad})
         assert "(" not in str(caught.value)
     if method in ("kkmcex", "rrmcex"):
@@ -290,7 +288,7 @@ def test_items_of_which_nothing_is_known(axis, method):
     if method == "mc":  # it never takes notice of what is known
         assert list(turned(axis, done.extrapolate(**{axis: FEATURES.loc[NEW]})).index) == NEW
         return
-    with pytest.raises(ParameterError, match="Nothing is known about the .*2 columns"):
+    with pytest.raises(ParameterError, match=r"Nothing is known about the .*2 columns"):
         done.extrapolate(**{axis: FEATURES.loc[NEW]})
 
 

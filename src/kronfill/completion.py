@@ -276,7 +276,7 @@ class Completion(Described):
         >>> new = pd.DataFrame({"bob": [0.1], "cid": [0.9], "ann": [0.0]}, index=["dan"])
         >>> done.extrapolate(rows=new).round(1)
                x    y
-        dan  7.8  7.1
+        dan  7.9  7.3
         """
         return self._extended(self.model.extrapolate, rows, cols)
 
@@ -305,8 +305,8 @@ class Completion(Described):
         >>> new = pd.DataFrame({"size": [2.0, 30.0]}, index=["near", "far"])
         >>> done.extrapolate_std(rows=new).round(1)
                 x    y
-        near  1.6  2.0
-        far   4.1  4.2
+        near  1.6  1.8
+        far   5.3  5.4
         """
         if not isinstance(self.model, GaussianProcessReading):
             msg = (
@@ -322,8 +322,7 @@ class Completion(Described):
         new = self._newcomers(rows, cols)
         values = method(*(None if part is None else part.given for part in new))
         index, columns = (
-            own if part is None else part.labels
-            for part, own in zip(new, self._index, strict=True)
+            own if part is None else part.labels for part, own in zip(new, self._index, strict=True)
         )
         return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
 

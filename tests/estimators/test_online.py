@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 
 import numpy as np
@@ -191,9 +192,8 @@ def test_explanations_suggestions_and_what_is_left_out(method):
             with pytest.raises(AttributeError, match="partial_fit adds them to sums") as caught:
                 call()
             assert "a table that is not in memory" not in str(caught.value)
-        with pytest.raises(AttributeError) as caught:
-            est.nonsense
-        assert str(caught.value) == "'RRMCEX' object has no attribute 'nonsense'"
+        with pytest.raises(AttributeError, match=r"^'RRMCEX' object has no attribute 'no'$"):
+            operator.attrgetter("no")(est)
         with pytest.raises(DataError, match="were not kept"):
             _large_block(est).sample_posterior()
         return
@@ -385,8 +385,7 @@ def test_model_files(method, tmp_path):
             call()
         assert "was read from a file" in str(caught.value)
         assert "not in memory" not in str(caught.value)
-    with pytest.raises(AttributeError, match="partial_fit adds them to sums"):
-        read.observations_
+    assert not hasattr(read, "observations_")
 
 
 @pytest.mark.parametrize("method", ["kkmcex", "rrmcex"])

@@ -233,7 +233,9 @@ def test_pcg_refuses_bad_settings(bad):
 
 def test_what_does_not_fit_is_refused_with_the_number_and_an_alternative(monkeypatch):
     monkeypatch.setattr("kronfill.linalg.memory.available_memory", lambda: 1000)
-    with pytest.raises(MemoryLimitError, match=r"18 observed entries needs .* kB, 1 kB are available.*PCG"):
+    with pytest.raises(
+        MemoryLimitError, match=r"18 observed entries needs .* kB, 1 kB are available.*PCG"
+    ):
         Cholesky().solve(CASES["plain"].build())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from dataclasses import dataclass
 
@@ -375,7 +376,9 @@ def test_a_full_disk_during_the_iterations(tmp_path):
 def test_memory_is_refused_beforehand(tmp_path):
     est, folder = prepared(tmp_path)
     est.set_params(solver=Streamed(memory="1MB", work_dir=tmp_path / "w"))
-    with pytest.raises(MemoryLimitError, match=r"needs .*B, of which this process holds .*; memory is 1 MB"):
+    with pytest.raises(
+        MemoryLimitError, match=r"needs .*B, of which this process holds .*; memory is 1 MB"
+    ):
         est.fit(folder)
     assert not (tmp_path / "w").exists()
 
@@ -476,8 +479,8 @@ def test_what_asks_for_observations_says_that_there_are_none(tmp_path):
     with pytest.raises(AttributeError, match="fitted to a table that is not in memory"):
         est.predict_std([[0, 0]])
     assert not hasattr(est, "dual_coef_")
-    with pytest.raises(AttributeError, match="attribute 'nonsense'$"):
-        est.nonsense
+    with pytest.raises(AttributeError, match=r"has no attribute 'no'$"):
+        operator.attrgetter("no")(est)
 
 
 def test_ranges_hold_what_they_may():

@@ -100,8 +100,8 @@ class Plan:
         blocks = self._disk // 2
         session.note(
             f"On the cluster at {self.scheduler}: {size_of(blocks)} of observations on all workers "
-            f"together, about four times that while they are sorted, and {size_of(self._factors)} of "
-            f"factors on each. Memory here: up to {size_of(needed)}."
+            "together, about four times that while they are sorted, and "
+            f"{size_of(self._factors)} of factors on each. Memory here: up to {size_of(needed)}."
         )
         session.fact(
             memory_bytes=needed, cluster_bytes=blocks, scheduler=self.scheduler,
@@ -109,8 +109,8 @@ class Plan:
         )  # fmt: skip
         if self.memory is not None and needed > parse_memory(self.memory):
             msg = (
-                f"The factors of rank {self.ranks[0]} x {self.ranks[1]} need {size_of(needed)} here; "
-                f"--memory allows {self.memory}."
+                f"The factors of rank {self.ranks[0]} x {self.ranks[1]} need {size_of(needed)} "
+                f"here; --memory allows {self.memory}."
             )
             raise MemoryLimitError(msg)
 
@@ -122,7 +122,7 @@ class Plan:
         free = shutil.disk_usage(there).free
         if self._disk > free:
             msg = (
-                f"Sorting {self.problem.table.lines:,} lines takes {size_of(self._disk)}, in {folder}"
-                f" {size_of(free)} are free. Choose a folder with more (--work-dir)."
+                f"Sorting {self.problem.table.lines:,} lines takes {size_of(self._disk)}, in "
+                f"{folder} {size_of(free)} are free. Choose a folder with more (--work-dir)."
             )
             raise StorageError(msg)

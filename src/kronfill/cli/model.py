@@ -170,7 +170,8 @@ def _newcomers(
     try:
         newcomers(done.model, axis, items, frame)
     except (DataError, KernelError) as error:
-        raise type(error)(f"{path}: {error}") from None
+        msg = f"{path}: {error}"
+        raise type(error)(msg) from None
     for feature, values in feature_categories(done.model, axis).items():
         strange = [text for text in dict.fromkeys(frame[feature]) if text not in set(values)]
         if strange:

@@ -185,7 +185,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows, cols : object, optional
             What is known about the new rows (columns): features for a kernel built from features,
             an array of similarities with the known items of shape (k, N) (or (k, L)) for a given
-            kernel or a graph. None stands for all the rows (columns) that are in the table.
+            kernel or a graph, or a data frame of them whose columns are the labels of the kernel.
+            None stands for all the rows (columns) that are in the table.
 
         Returns
         -------

@@ -111,12 +111,11 @@ class Explanation:
         if self.rest:
             lines.append(f"  {self.rest:+10.4g}  from all other observations")
         if self.cancels:
+            times, mu = f"{self.cancellation:.3g} times", f"{self.mu:.3g}"
             lines += [
-                f"These terms cancel: without their signs they add up to {self.cancellation:.3g} "
-                "times what there is",
-                "to explain, and none of them tells where the prediction comes from. A larger mu "
-                f"than {self.mu:.3g}",
-                "makes them smaller; what an observation does, a fit without it shows.",
+                f"These terms cancel: without their signs they add up to {times} what there is to",
+                "explain, and none of them tells where the prediction comes from. A larger mu than",
+                f"{mu} makes them smaller; what an observation does, a fit without it shows.",
             ]
         return "\n".join(lines)
 
@@ -177,7 +176,6 @@ class Explained(GaussianProcessReading):
         spread = s.values - self.mean_ - self.row_effects_[s.rows] - self.col_effects_[s.cols]
         size = max(abs(total), float(np.abs(spread).max()))
         obs = self.observations_
-        names = [_names(obs.row_labels, s.rows[chosen]), _names(obs.col_labels, s.cols[chosen])]
         return Explanation(
             (_names(obs.row_labels, np.array([i]))[0], _names(obs.col_labels, np.array([j]))[0]),
             sum(effects) + total,
@@ -188,7 +186,8 @@ class Explained(GaussianProcessReading):
             s.values[chosen],
             parts[chosen],
             similarity[chosen],
-            *names,
+            _names(obs.row_labels, s.rows[chosen]),
+            _names(obs.col_labels, s.cols[chosen]),
             float(np.abs(parts).sum()) / size if size > 0 else 1.0,
             self.mu_,
         )

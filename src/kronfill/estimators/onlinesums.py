@@ -140,9 +140,7 @@ class OnlineSums(Online):
         self.col_effects_ = np.zeros(l) if effects is None else effects.col
         status = Status.EXACT if sums.rank == sums.core.size else Status.RANK_DEFICIENT
         reason = f"running sums over {sums.m} observations"
-        self.solution_ = Solution(
-            status, SOLVER, reason, residual=sums.drift, rank=sums.rank
-        )
+        self.solution_ = Solution(status, SOLVER, reason, residual=sums.drift, rank=sums.rank)
         self.n_iter_ = 1
         row, col = cast("tuple[Basis, Basis]", self._bases)
         self._model = stream.model = Bilinear(row, col, sums.core, effects, self.shape_)

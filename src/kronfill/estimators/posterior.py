@@ -221,7 +221,8 @@ class GaussianProcessReading(MatrixRegressor):
         rows, cols : object, optional
             What is known about the new rows (columns), as for :meth:`extrapolate`. A kernel that
             was given as a matrix wants the pair (similarities, similarity of each new item with
-            itself). None stands for all the rows (columns) that are in the table.
+            itself), or a data frame with a column for each new item beside those of the known ones.
+            None stands for all the rows (columns) that are in the table.
 
         Returns
         -------

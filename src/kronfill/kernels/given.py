@@ -373,12 +373,13 @@ def similarities(
     selves : ndarray of shape (k,)
         Similarity of each new item with itself, NaN where it is not told.
     """
+    diagonal: Any
     given, diagonal = new if _is_pair(new) else (new, None)
     if is_frame(given):
         labels = kernel.labels if labels is None else labels
         labels = range(kernel.n) if labels is None else labels
         cross, selves = labelled_similarities(given, kernel, labels)
-        if hasattr(diagonal, "reindex"):
+        if is_frame(diagonal):  # a Series, matched by label
             diagonal = diagonal.reindex(given.index)
     else:
         cross = _finite(given.toarray() if sparse.issparse(given) else given, "similarities")

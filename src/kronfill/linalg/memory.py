@@ -29,7 +29,5 @@ def require_memory(needed: float, what: str, advice: str) -> None:
     """Raise :class:`MemoryLimitError` if ``needed`` bytes are more than there are."""
     free = available_memory()
     if free is not None and needed > free:
-        msg = (
-            f"{what} needs {size_of(needed)}, {size_of(free)} are available. {advice}"
-        )
+        msg = f"{what} needs {size_of(needed)}, {size_of(free)} are available. {advice}"
         raise MemoryLimitError(msg)
