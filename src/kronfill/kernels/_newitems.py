@@ -19,8 +19,8 @@ __all__ = ["check_possible", "labelled_similarities", "new_diagonal", "too_simil
 
 _ROUNDING = 1e-9
 """Share of a similarity by which two may differ that are meant to be the same."""
-_SLACK = 1e-6
-"""Share by which a similarity may be too large for those of the two items with themselves."""
+_SLACK = 0.01
+"""Share by which the square of a similarity may be too large: many are written with two digits."""
 
 
 def labelled_similarities(
