@@ -24,6 +24,8 @@ __all__ = ["EntrySet", "Grid", "Listed", "Sizes", "Split"]
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 LISTABLE = 1_000_000
+LARGE = 1_000_000
+"""From here on sums of 1 / j^2 are bounded by an integral, to 12 digits."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Sizes:
                     "needs training and test entries."
                 )
                 raise ParameterError(msg)
+            object.__setattr__(self, name, int(value))  # one of NumPy's would overflow
 
     @property
     def n(self) -> int:
@@ -82,17 +85,25 @@ class Sizes:
         Revealing the training entries one by one gives martingale differences of range at most
         q B u / (n - i); V = u^2 times the sum of 1 / j^2 over j = u .. n - 1, or the same with m.
         """
-        end = polygamma(1, self.n)
-        sums = [value**2 * float(polygamma(1, value) - end) for value in (self.m, self.u)]
-        return min(sums)
+        return min(value**2 * self._inverse_squares(value) for value in (self.m, self.u))
+
+    def _inverse_squares(self, first: int) -> float:
+        """Sum of 1 / j^2 over j = first .. n - 1."""
+        if first < LARGE:
+            return float(polygamma(1, float(first)) - polygamma(1, float(self.n)))
+        # 1 / j^2 is at most its mean from j - 1/2 to j + 1/2, and less by 1 / (4 j^2) of it only;
+        # the difference of the two trigammas would lose its digits.
+        return (self.n - first) / ((first - 0.5) * (self.n - 0.5))
 
     @cached_property
     def mean_deviation(self) -> float:
-        """E of abs(Bin(n, m/n) - m), by De Moivre's closed form; at most sqrt(m u / n)."""
-        n, m, p = self.n, self.m, self.m / self.n
-        log_choose = gammaln(n + 1) - gammaln(m + 2) - gammaln(n - m)
-        log_prob = log_choose + (m + 1) * np.log(p) + (n - m - 1) * np.log1p(-p)
-        return float(2 * (m + 1) * (1 - p) * np.exp(log_prob))
+        """E of abs(Bin(n, m/n) - m), at most sqrt(m u / n).
+
+        De Moivre: it is 2 (m u / n) P(Bin = m), and in Stirling's form of that probability all
+        large numbers cancel, for any n.
+        """
+        tail = _stirling_rest(self.n) - _stirling_rest(self.m) - _stirling_rest(self.u)
+        return float(np.sqrt(2 / np.pi * (self.m / self.n) * self.u) * np.exp(tail))
 
     def deviation(self, delta: float) -> float:
         """Q sqrt(V ln(1/delta) / 2): the confidence term for a loss of range 1."""
@@ -322,6 +333,14 @@ def _check_distinct(codes: Index, shape: tuple[int, int], names: str) -> None:
         i, j = divmod(int(values[counts > 1][0]), shape[1])
         msg = f"{names} must not share or repeat an entry; entry ({i}, {j}) comes twice."
         raise DuplicateEntryError(msg)
+
+
+def _stirling_rest(n: int) -> float:
+    """What Stirling's formula leaves of ln n!: ln n! - ln(sqrt(2 pi n) (n / e)^n)."""
+    if n < 20:
+        return float(gammaln(n + 1) - (n + 0.5) * np.log(n) + n - 0.5 * np.log(2 * np.pi))
+    inverse = 1.0 / n
+    return inverse * (1 / 12 - inverse**2 * (1 / 360 - inverse**2 * (1 / 1260 - inverse**2 / 1680)))
 
 
 def _distinct(rng: np.random.Generator, n: int, count: int) -> Index:
