@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -51,6 +53,27 @@ def test_equations_4_5_and_6_give_one_matrix_and_one_norm(ranks):
     assert_allclose(square, dual @ kbar @ dual, rtol=1e-9)
     assert_allclose(square, (obs.values - fitted) @ fitted / mu, rtol=1e-9)
     assert square <= obs.values @ obs.values / (4 * mu)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e8, 1e9])
+def test_the_norm_of_a_large_dual_vector_is_not_lost_in_rounding(size):
+    """At a small mu it is the residual over mu, and nearly all of d^T Kbar d is cancelled."""
+    rng = np.random.default_rng(3)
+    features = np.c_[np.ones(30), np.linspace(0, 1, 30)]
+    kernel, obs = kf.kernels.linear(features), observed(rng, (30, 30), 450)
+    est = kf.KKMCEX(kernel, kernel, mu=1.0, solver=kf.Cholesky()).fit(obs)
+    norm, mean = B.RKHSBall(kernel, kernel, 1.0).norm_of(est), mean_square(est)
+    # What is orthogonal to all products of features changes the dual vector, not the function.
+    products = np.einsum("ka,kb->kab", features[obs.rows], features[obs.cols]).reshape(450, 4)
+    basis = np.linalg.qr(products)[0]
+    silent = rng.standard_normal(450)
+    for _ in range(2):
+        silent -= basis @ (basis.T @ silent)
+    core = est._model.core.copy()
+    core[obs.rows, obs.cols] += size * silent
+    est._model = replace(est._model, core=core)
+    assert_allclose(B.RKHSBall(kernel, kernel, 1.0).norm_of(est), norm, rtol=1e-4)
+    assert_allclose(mean_square(est), mean, rtol=1e-4)
 
 
 @pytest.mark.parametrize("solver", [kf.Cholesky(), kf.PrimalDirect(), kf.PCG(tol=1e-12)])

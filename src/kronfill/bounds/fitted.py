@@ -1,8 +1,10 @@
 """Norms of fitted models, evaluated on the function that the model predicts with.
 
 A fitted model is F = Phi_w X Phi_h^T + effects, its bases being kernel sections, kernel factors or
-features. The Gram matrix of the columns of a basis in its reproducing kernel Hilbert space gives
-every norm: with G = R^T R, ||F||_H = ||R_w X R_h^T||_F and the nuclear norm is that of R_w X R_h^T.
+features. Coordinates R of the columns of a basis in its reproducing kernel Hilbert space give every
+norm: ||F||_H = ||R_w X R_h^T||_F, and the nuclear norm is that of R_w X R_h^T. Gram matrices R^T R
+would do as well but for rounding: where mu is small X is large, and all but nothing of the sum of
+X * (G_w X G_h) is cancelled.
 """
 
 from __future__ import annotations
@@ -49,25 +51,25 @@ def fitted_form(estimator: Any) -> Bilinear:
 def rkhs_norm(estimator: Any) -> float:
     """Norm of the fitted function in the space of K_h (x) K_w, effects left out: b = ||X||_F."""
     form = fitted_form(estimator)
-    return _frobenius(form, _gram(form.row_basis), _gram(form.col_basis))
+    return _frobenius(form, _root(form.row_basis), _root(form.col_basis))
 
 
 def nuclear_norm(estimator: Any) -> float:
     """Nuclear norm of X in F = Phi_w X Phi_h^T, effects left out."""
     form = fitted_form(estimator)
-    return _nuclear(form, _gram(form.row_basis), _gram(form.col_basis))
+    return _nuclear(form, _root(form.row_basis), _root(form.col_basis))
 
 
 def value_nuclear_norm(estimator: Any) -> float:
     """Nuclear norm of the fitted matrix, effects left out."""
     form = fitted_form(estimator)
-    return _nuclear(form, _value_gram(form.row_basis), _value_gram(form.col_basis))
+    return _nuclear(form, form.row_basis.known(None), form.col_basis.known(None))
 
 
 def mean_square(estimator: Any) -> float:
     """Mean of F^2 over the whole matrix, effects left out; no N x L array is formed."""
     form = fitted_form(estimator)
-    size = _frobenius(form, _value_gram(form.row_basis), _value_gram(form.col_basis))
+    size = _frobenius(form, form.row_basis.known(None), form.col_basis.known(None))
     return size**2 / (form.shape[0] * form.shape[1])
 
 
@@ -77,39 +79,35 @@ def side_of(basis: Basis) -> Side:
 
 
 @singledispatch
-def _gram(basis: Basis) -> Floats:
+def _root(basis: Basis) -> Floats:
+    """R with one column for each of the basis: R^T R are their inner products."""
     msg = f"no norm is known for the basis {type(basis).__name__}."
     raise ParameterError(msg)
 
 
-@_gram.register
+@_root.register
 def _(basis: Sections) -> Floats:
-    return basis.kernel.block(basis.items, basis.items)
+    return basis.kernel.take(basis.items).factor().phi.T
 
 
-@_gram.register
+@_root.register
 def _(basis: Factored) -> Floats:
     return np.eye(basis.factor.rank)
 
 
-@_gram.register
+@_root.register
 def _(basis: Features) -> Floats:
     return np.eye(basis.table.values.shape[1])
 
 
-@_gram.register
+@_root.register
 def _(basis: Table) -> Floats:
-    return np.asarray(basis.values.T @ basis.values)
+    return basis.values
 
 
-@_gram.register
+@_root.register
 def _(basis: Combined) -> Floats:
-    return np.asarray(basis.coef.T @ _gram(basis.basis) @ basis.coef)
-
-
-def _value_gram(basis: Basis) -> Floats:
-    values = basis.known(None)
-    return np.asarray(values.T @ values)
+    return np.asarray(_root(basis.basis) @ basis.coef)
 
 
 @singledispatch
@@ -144,24 +142,11 @@ def _(basis: Combined) -> Side:
 
 
 def _frobenius(form: Bilinear, row: Floats, col: Floats) -> float:
-    """Square root of Tr(X^T G_w X G_h)."""
-    if form.core is None:
-        square = float(np.sum(row * col))
-    elif sp.issparse(form.core):
-        square = _sparse_square(sp.csr_array(form.core), row, col)
-    else:
-        square = float(np.sum((row @ form.core @ col) * form.core))
-    return float(np.sqrt(max(square, 0.0)))
-
-
-def _sparse_square(core: sp.csr_array, row: Floats, col: Floats) -> float:
-    """Sum over the nonzeros of X of X * (G_w X G_h), some rows at a time."""
-    total, step = 0.0, max(1, CHUNK // max(core.shape))
-    for start in range(0, core.shape[0], step):
-        part = slice(start, start + step)
-        block = np.asarray(row[part] @ core) @ col
-        total += float(core[part].multiply(block).sum())
-    return total
+    """Frobenius norm of R_w X R_h^T, some rows at a time."""
+    left, right = _lean(row), _lean(col)
+    step = max(1, CHUNK // len(right))
+    parts = [left[first : first + step] for first in range(0, len(left), step)]
+    return float(np.sqrt(sum(np.sum(_product(form, part, right) ** 2) for part in parts)))
 
 
 def _nuclear(form: Bilinear, row: Floats, col: Floats) -> float:
@@ -171,12 +156,18 @@ def _nuclear(form: Bilinear, row: Floats, col: Floats) -> float:
             "it in the RKHSBall, whose norm is at hand."
         )
         raise ParameterError(msg)
-    left, right = _root(row), _root(col)
-    core = left @ right.T if form.core is None else left @ form.core @ right.T
+    core = _product(form, _lean(row), _lean(col))
     return float(scipy.linalg.svdvals(core, check_finite=False).sum())
 
 
-def _root(gram: Floats) -> Floats:
-    """R with R^T R = G."""
-    lam, vec = scipy.linalg.eigh(gram, check_finite=False)
-    return np.asarray(np.sqrt(np.maximum(lam, 0.0))[:, None] * vec.T)
+def _product(form: Bilinear, left: Floats, right: Floats) -> Floats:
+    if form.core is None:
+        return np.asarray(left @ right.T)
+    return np.asarray(np.asarray(left @ form.core) @ right.T)
+
+
+def _lean(root: Floats) -> Floats:
+    """The same inner products from no more rows than columns."""
+    if len(root) <= root.shape[1]:
+        return root
+    return np.asarray(scipy.linalg.qr(root, mode="r", check_finite=False)[0][: root.shape[1]])
