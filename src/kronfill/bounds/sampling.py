@@ -1,19 +1,26 @@
-"""Is the observed mask compatible with uniform sampling? Otherwise no bound applies."""
+"""Is the observed mask compatible with uniform sampling, is a hold-out? Else no bound applies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln, logsumexp, rel_entr
 
-from kronfill.bounds.splits import Split
+from kronfill.bounds.splits import Sizes, Split
+from kronfill.data import Observations
 from kronfill.errors import ParameterError
 
-__all__ = ["SamplingTest", "sampling_test"]
+__all__ = ["SamplingTest", "holdout_p_value", "sampling_test"]
 
 Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+STEP = 8.0
+"""Ratio of neighbouring concentrations of the alternatives to a random hold-out."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +101,70 @@ def sampling_test(observed: Any, *, shape: Any = None, alpha: float = 0.001) -> 
     return SamplingTest(both, row_p, col_p, alpha)
 
 
+def holdout_p_value(train: Observations, held: Observations) -> float:
+    """How likely a hold-out drawn at random has row and column counts that differ as much.
+
+    An upper bound on that probability, for any counts: of the m + v entries every set of v is as
+    likely to be held out as any other. Two tests for each axis, each with a quarter of the level.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.bounds.sampling import holdout_p_value
+    >>> rng = np.random.default_rng(0)
+    >>> rows, cols = np.divmod(rng.permutation(900)[:450], 30)
+    >>> observed = kf.Observations(rows, cols, np.zeros(450), (30, 30))
+    >>> holdout_p_value(observed.take(slice(90, 450)), observed.take(slice(90)))
+    1.0
+    >>> from_three_rows = rows < 3
+    >>> holdout_p_value(observed.take(~from_three_rows), observed.take(from_three_rows)) < 1e-30
+    True
+    """
+    axes = ((train.rows, held.rows, 0), (train.cols, held.cols, 1))
+    logs = [0.0]
+    for own, other, axis in axes:
+        size = train.shape[axis]
+        taken = np.bincount(other, minlength=size)
+        total = np.bincount(own, minlength=size) + taken
+        there = total > 0
+        logs += [np.log(4.0) + log for log in _unlike(taken[there], total[there])]
+    return float(np.exp(max(min(logs), -690.0)))
+
+
+def _unlike(held: Index, total: Index) -> tuple[float, float]:
+    """Logarithms of bounds on the chance of such counts: by one line, and by all together.
+
+    One line: both the v entries drawn and the ``total`` ones of the line are a sample without
+    replacement from all, for which Hoeffding's bound is that of a binomial. All together: given
+    their sum the counts are those of independent binomials, so that the likelihood ratio with any
+    alternative, here lines with rates of their own (beta-binomial), has a mean of at most
+    1 / P(sum), and exceeds its inverse over p with probability p at most.
+    """
+    n, v = int(total.sum()), int(held.sum())
+    sizes, rate = Sizes(v, n - v), v / n
+    farthest = np.maximum(total * _kl(held / total, rate), v * _kl(held / v, total / n)).max()
+    reach = np.log(total.max() * np.sqrt(len(total))) / np.log(STEP)
+    alternatives = STEP ** np.arange(np.ceil(reach) + 1)
+    own = held * np.log(rate) + (total - held) * np.log1p(-rate)
+    ratios = []
+    for c in alternatives:
+        a, b = c * rate, c * (1 - rate)
+        ratios.append(np.sum(betaln(a + held, b + total - held) - betaln(a, b) - own))
+    chance = 0.5 * sizes.q * sizes.mean_deviation  # that the sum of the binomials is v
+    together = np.log(len(ratios)) - logsumexp(ratios) - np.log(chance)
+    return float(np.log(2 * len(total)) - farthest), float(together)
+
+
+def _kl(share: Floats, rate: Any) -> Floats:
+    """Relative entropy of two coins."""
+    return np.asarray(rel_entr(share, rate) + rel_entr(1 - share, 1 - rate))
+
+
 def _two_sided(counts: Floats, width: int) -> float:
     """Two-sided p-value of the spread of the counts of items that have ``width`` entries each."""
     from scipy.stats import chi2
 
-    mean, variance = _moments(len(counts), width, counts.sum())
+    mean, variance = _moments(len(counts), width, int(counts.sum()))
     if mean <= 0.0 or variance <= 1e-12 * mean**2:
         return 1.0  # one item, or all entries observed: the counts cannot vary
     spread = float(np.sum((counts - counts.mean()) ** 2))
@@ -107,26 +173,26 @@ def _two_sided(counts: Floats, width: int) -> float:
     return float(min(1.0, 2 * min(upper, 1 - upper)))
 
 
-def _moments(items: int, width: int, m: float) -> tuple[float, float]:
+def _moments(items: int, width: int, m: int) -> tuple[float, float]:
     """Mean and variance of the sum of squared deviations, for m of items x width entries.
 
     The sum is Y + m - m^2 / items with Y the number of ordered pairs of observed entries that share
-    an item; Y^2 counts pairs of pairs that have two, one or no entry in common.
+    an item; Y^2 counts pairs of pairs that have two, one or no entry in common. In fractions: the
+    variance is the small difference of two numbers of the size of m^4.
     """
-    total = float(items) * width
-    in_sample = _falling_ratio(m, total)
-    w2, w3, w4 = _falling(width, 2), _falling(width, 3), _falling(width, 4)
-    mean = items * w2 * in_sample[2]
+    seen = [_falling_ratio(m, items * width, k) for k in range(5)]
+    w2, w3, w4 = (_falling(width, k) for k in (2, 3, 4))
+    mean = items * w2 * seen[2]
     disjoint = items * w4 + items * (items - 1) * w2**2
-    second = 2 * mean + 4 * items * w3 * in_sample[3] + disjoint * in_sample[4]
-    return mean + m - m**2 / items, second - mean**2
+    second = 2 * mean + 4 * items * w3 * seen[3] + disjoint * seen[4]
+    return float(mean + m - Fraction(m**2, items)), float(second - mean**2)
 
 
-def _falling(x: float, k: int) -> float:
+def _falling(x: int, k: int) -> int:
     """Falling factorial x (x - 1) ... (x - k + 1)."""
-    return float(np.prod([max(x - i, 0.0) for i in range(k)]))
+    return prod(max(x - i, 0) for i in range(k))
 
 
-def _falling_ratio(m: float, n: float) -> list[float]:
-    """Probability that k given entries are all observed, k = 0 .. 4."""
-    return [float(np.prod([max(m - i, 0.0) / max(n - i, 1.0) for i in range(k)])) for k in range(5)]
+def _falling_ratio(m: int, n: int, k: int) -> Fraction:
+    """Probability that k given entries of n are all among m drawn ones."""
+    return prod((Fraction(max(m - i, 0), max(n - i, 1)) for i in range(k)), start=Fraction(1))
