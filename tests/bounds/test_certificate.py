@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from kronfill.bounds.strata import stratify
 from kronfill.errors import (
     DataError,
     DuplicateEntryError,
+    LabelError,
     MissingDependencyError,
     ParameterError,
 )
@@ -93,7 +95,7 @@ def test_every_method_gets_a_certificate(smooth, m):
             assert loss <= found.value, name
             assert_allclose(sum(found.terms.values()), found.value)
             if m == 288 and name not in ("IMC one side", "MC centred"):
-                assert not found.vacuous, name
+                assert found.value < QUARTER.bound, name
         effects = {"complexity of effects" in bound.terms for bound in found.candidates}
         assert effects == {"centred" in name}
 
@@ -219,12 +221,39 @@ def test_the_sentence_can_be_quoted(smooth):
     assert f"{found.value:.4g}" in found.sentence
     assert "every set of that many entries was equally likely" in str(found)
     assert "Certificate(value=" in repr(found)
-    assert not found.vacuous
     few = kf.KKMCEX(problem.kernel, problem.kernel, mu=1e-6).fit(train.take(slice(0, 12)))
     vacuous = B.certificate(few, (-1, 1))
     assert vacuous.vacuous
     assert vacuous.valid
-    assert "This is vacuous: no model can have a loss above 4" in vacuous.sentence
+    assert "This is vacuous: 0 for every entry guarantees 1." in vacuous.sentence
+    assert "root mean square" not in vacuous.sentence
+
+
+@pytest.mark.parametrize(
+    ("loss", "constant"),
+    [
+        (None, 2.25),
+        (B.Square(clip=(0, 5)) / 2, 1.125),  # it may clip to more than the range
+        (B.Square(), 2.25),
+        (B.Absolute(clip=(1, 4)), 1.5),
+        (B.Truncated(B.Square(), 0.5), 0.5),
+        (B.Truncated(B.Square(clip=(1, 4)), 3.0) * 2, 4.5),
+        (B.Truncated(2 * B.Absolute(), 9.0), 3.0),
+    ],
+    ids=str,
+)
+def test_vacuous_is_what_the_best_constant_guarantees(smooth, loss, constant):
+    problem = smooth(size=60, noise=0.02)
+    train, _ = problem.split(1800, seed=0)
+    est = kf.KKMCEX(problem.kernel, problem.kernel, mu=1.0, center="mean" if loss is None else None)
+    est.fit(train.with_values(2.5 + 1.4 * train.values))
+    found = B.certificate(est, (1, 4), loss=loss)
+    values, constants = np.meshgrid(np.linspace(1, 4, 61), np.linspace(1, 4, 61))
+    assert_allclose(found.loss(values, constants).max(axis=1).min(), constant)
+    assert found.vacuous == (found.value >= constant)
+    for value, vacuous in ((0.99 * constant, False), (constant, True), (1.01 * constant, True)):
+        bound = B.Bound.of("any", "loss", {"all": value})
+        assert replace(found, candidates=(bound,)).vacuous == vacuous
 
 
 @pytest.mark.parametrize(
@@ -291,3 +320,118 @@ def test_the_plot_shows_every_term(smooth, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'kronfill\[plots\]'"):
         found.plot()
+
+
+def sample_of(values, rows, cols):
+    return kf.Observations(rows, cols, values[rows, cols], values.shape)
+
+
+def test_a_loss_that_clips_narrower_than_the_range_is_refused():
+    """Two values of 100 among 900 below 1: what is certified below 1 costs 27 in truth."""
+    kernel = kf.kernels.rbf(np.linspace(0, 1, 30), length_scale=0.3)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        values = rng.random((30, 30))
+        order = rng.permutation(900)
+        values.ravel()[order[-2:]] = 100.0
+        train = sample_of(values, *np.divmod(order[:200], 30))
+        est = kf.KKMCEX(kernel, kernel, mu=1.0).fit(train)
+        for loss in (
+            B.Square(clip=(0, 1)),
+            B.Absolute(clip=(0, 99)),
+            B.Absolute(clip=(0.5, 200)),
+            B.Truncated(B.Square(clip=(0, 1)), 0.5),
+        ):
+            with pytest.raises(
+                ParameterError, match=r"value_range says that they lie in \[0, 100\]"
+            ):
+                B.certificate(est, (0, 100), loss=loss)
+        test = sample_of(values, *np.divmod(order[200:], 30))
+        for loss in (None, B.Square(clip=(-1, 101)), B.Truncated(B.Square(), 0.5)):
+            found = B.certificate(est, (0, 100), loss=loss)
+            assert found.valid
+            assert found.loss.mean(test.values, est.predict(test)) <= found.value
+
+
+def quiet_rows(seed, size=60):
+    """Rows of coin tosses, but ten of them constant; a third observed."""
+    rng = np.random.default_rng(seed)
+    values = rng.choice([0.0, 1.0], size=(size, size))
+    quiet = rng.choice(size, 10, replace=False)
+    values[quiet] = 0.5
+    observed = rng.permutation(np.argwhere(rng.random(values.shape) < 0.33))
+    return values, observed, np.isin(observed[:, 0], quiet)
+
+
+def certified(values, observed, held, **settings):
+    kernel = kf.kernels.rbf(np.linspace(0, 1, len(values)), length_scale=0.3)
+    est = kf.KKMCEX(kernel, kernel, mu=10.0, center="mean")
+    est.fit(sample_of(values, *observed[~held].T))
+    found = B.certificate(est, (0, 1), holdout=sample_of(values, *observed[held].T), **settings)
+    seen = np.zeros(values.shape, dtype=bool)
+    seen[tuple(observed.T)] = True
+    rest = sample_of(values, *np.nonzero(~seen))
+    return found, found.loss.mean(rest.values, est.predict(rest))
+
+
+def test_a_holdout_that_was_not_drawn_at_random_is_refused():
+    for seed in range(10):
+        values, observed, quiet = quiet_rows(seed)
+        for sign in ("fixed", "tuned"):
+            found, truth = certified(values, observed, quiet, kernels=sign)
+            assert not found.valid
+            assert found.value == np.inf
+            assert found.sentence.startswith("No certificate: the hold-out was not drawn at random")
+            assert "[DOES NOT HOLD] the hold-out was drawn at random" in str(found)
+        columns, _ = certified(values.T, observed[:, ::-1], quiet)
+        assert not columns.valid
+        drawn = np.arange(len(observed)) < quiet.sum()  # they are in random order
+        found, truth = certified(values, observed, drawn)
+        assert found.valid
+        assert found.name.startswith("hold-out")
+        assert truth <= found.value < 1
+        assert "[assumed] the hold-out was drawn at random" in str(found)
+
+
+def test_a_holdout_in_another_order_is_refused(smooth):
+    problem = smooth()
+    observed, _ = problem.split(450, seed=0)
+    names = [f"row{i}" for i in range(30)]
+    whole = observed.to_dense()
+    train, held = whole.copy(), whole.copy()
+    keep = np.random.default_rng(1).random(whole.shape) < 0.8
+    train[~keep], held[keep] = np.nan, np.nan
+    est = kf.KKMCEX(problem.kernel, problem.kernel, mu=0.1)
+    est.fit(kf.Observations.from_matrix(train, row_labels=names))
+    turned = kf.Observations.from_matrix(held[::-1], row_labels=names[::-1])
+    with pytest.raises(LabelError, match="row 0 is 'row29' in the one and 'row0' in the other"):
+        B.certificate(est, (-1, 1), holdout=turned)
+    for labels in (names, None):
+        fine = kf.Observations.from_matrix(held, row_labels=labels)
+        assert B.certificate(est, (-1, 1), holdout=fine).valid
+
+
+@pytest.mark.parametrize("identity", [0.0, 0.5], ids=["plain", "with an identity part"])
+@pytest.mark.parametrize(
+    ("fitted", "now"), [("both", None), ("mean", None), (None, "mean"), ("both", "rows")]
+)
+def test_a_center_that_was_changed_after_the_fit_is_refused(smooth, identity, fitted, now):
+    problem = smooth()
+    train, _ = problem.split(450, seed=0)
+    kernel = problem.kernel
+    if identity:
+        kernel = kernel + identity * kf.kernels.identity(30)
+    est = kf.KKMCEX(kernel, kernel, mu=0.1, center=fitted, solver=kf.PCG()).fit(train)
+    before = B.certificate(est, (-1, 1)).value
+    with pytest.raises(ParameterError, match="fitted with another value of center"):
+        B.certificate(est.set_params(center=now), (-1, 1))
+    assert B.certificate(est.set_params(center=fitted), (-1, 1)).value == before
+
+
+def test_the_range_of_a_loss_is_known_only_if_it_holds_for_any_values(smooth):
+    problem = smooth()
+    split = B.Split.of(problem.split(450, seed=0)[0])
+    ball = B.RKHSBall(problem.kernel, problem.kernel, 1.0)
+    for loss, known in ((B.Square(clip=(0, 1)), None), (B.Truncated(B.Square(), 1.0), True)):
+        for theorem in (B.theorem_a, B.theorem_a2):
+            assert theorem(ball, split, loss).assumptions[-1].holds is known

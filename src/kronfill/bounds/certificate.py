@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
+from itertools import zip_longest
 from textwrap import fill
 from types import MappingProxyType
 from typing import Any
@@ -12,32 +12,19 @@ from typing import Any
 import numpy as np
 
 from kronfill.bounds.bound import Assumption, Bound
-from kronfill.bounds.fitted import fitted_form
+from kronfill.bounds.choices import Origin, origin
 from kronfill.bounds.losses import Loss, Square, as_loss, check_range
 from kronfill.bounds.montecarlo import check_delta
 from kronfill.bounds.routes import Case, Route, class_routes, holdout_route
-from kronfill.bounds.sampling import SamplingTest, sampling_test
+from kronfill.bounds.sampling import SamplingTest, holdout_p_value, sampling_test
 from kronfill.bounds.splits import Sizes, Split
 from kronfill.data import Observations
-from kronfill.errors import DataError, ParameterError
+from kronfill.errors import DataError, LabelError, ParameterError
 
 __all__ = ["Certificate", "certificate"]
 
-CHOICES = (
-    "row_kernel",
-    "col_kernel",
-    "row_features",
-    "col_features",
-    "center",
-    "row_rank",
-    "col_rank",
-)
-"""Parameters that decide the class; those chosen by the values have to be counted."""
-TUNED = (
-    "the kernels were chosen by looking at the values, from no declared finite list: the class is "
-    "then not fixed in advance and no bound through it holds. Declare how many candidates there "
-    "were (kernels=number), or give a hold-out"
-)
+LEVEL = 1e-6
+"""A hold-out whose row and column counts are less likely than this was not drawn at random."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +41,7 @@ class Certificate:
     valid : bool
         Whether no assumption is known to fail.
     vacuous : bool
-        Whether the loss could not be larger than ``value`` whatever the model.
+        Whether a constant, the middle of the range, guarantees as much without any model.
     terms : mapping of str to float
         What ``value`` is the sum of.
     assumptions : tuple of Assumption
@@ -75,12 +62,15 @@ class Certificate:
         Number of training entries and of entries the statement is about.
     loss : Loss
         The loss.
+    value_range : tuple of float
+        Range that all values obey.
     reason : str
         Why nothing is proved, or empty.
     """
 
     delta: float
     loss: Loss
+    value_range: tuple[float, float]
     sizes: Sizes
     train_loss: float
     sampling: SamplingTest
@@ -119,8 +109,8 @@ class Certificate:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the loss could not be larger whatever the model."""
-        return self.value >= self.loss.bound
+        """Whether a constant guarantees as much without any model."""
+        return self.value >= self.loss.of_constant(self.value_range)
 
     @property
     def sentence(self) -> str:
@@ -134,7 +124,11 @@ class Certificate:
             f"the model was fitted to ({self.name})."
         )
         if self.vacuous:
-            text += f" This is vacuous: no model can have a loss above {self.loss.bound:.4g}."
+            middle = 0.5 * sum(self.value_range)
+            text += (
+                f" This is vacuous: {middle:.4g} for every entry guarantees "
+                f"{self.loss.of_constant(self.value_range):.4g}."
+            )
         elif isinstance(self.loss, Square):
             error = np.sqrt(self.value / self.loss.scale)
             text += f" The root mean square error is then at most {error:.3g}."
@@ -174,7 +168,7 @@ class Certificate:
         """
         from kronfill.bounds.drawing import draw_terms
 
-        return draw_terms(self.candidates, self.loss.bound, ax)
+        return draw_terms(self.candidates, self.loss.of_constant(self.value_range), ax)
 
 
 def certificate(
@@ -191,21 +185,28 @@ def certificate(
     Parameters
     ----------
     estimator : MC, KMC, IMC, KKMCEX or RRMCEX
-        A fitted model, or a fitted scikit-learn search over one, whose candidates are then counted.
+        A fitted model; a fitted scikit-learn search over one, whose candidates are then counted (a
+        ``best_estimator_`` that was taken out of it does not know of them); or what wraps one, a
+        :class:`~kronfill.selection.KernelTuner` or a :class:`~kronfill.ConformalRegressor`.
     value_range : tuple of float
         Range (low, high) that all values, observed or not, are known to obey. It has to come from
         what the numbers mean: read off the data it would void the guarantee.
     delta : float, default=0.05
         Probability that the statement fails.
     loss : Loss, optional
-        By default the square loss with predictions clipped to the range.
+        By default the square loss with predictions clipped to the range. One that clips to less
+        than the range is refused.
     holdout : Observations, optional
         Observed entries that the model was not fitted to, chosen at random among the observed ones.
+        It is refused if its row and column counts have a chance of less than 1e-6 beside those of
+        the training entries.
     kernels : "fixed", int or "tuned", default="fixed"
         How the kernels (features, ranks, kind of centring) came about: "fixed" without looking at
         the values; an integer if they were chosen among that many candidates by looking (delta is
         then shared among these); "tuned" if by looking and from no finite list, which leaves only a
-        hold-out. The ridge weight and the number of factors may be tuned at no cost.
+        hold-out. The ridge weight and the number of factors may be tuned at no cost. Kernels that a
+        KernelTuner has learned, and what :func:`~kronfill.selection.choose` has chosen, are known
+        for what they are whatever is declared, also after they were cloned, saved or used anew.
 
     Returns
     -------
@@ -234,25 +235,32 @@ def certificate(
     """
     limits = check_range(value_range)
     check_delta(delta)
+    chosen = Square(clip=limits) if loss is None else as_loss(loss)
+    _check_loss(chosen, limits)
     if holdout is not None:
         _check_values(holdout, limits, "hold-out")
-    model, candidates = _declared(estimator, kernels)
-    fitted_form(model)
-    train = _observations(model)
+    found = origin(estimator, kernels)
+    train = _observations(found.model)
     _check_values(train, limits, "training")
-    chosen = Square(clip=limits) if loss is None else as_loss(loss)
+    if holdout is not None:
+        _check_labels(train, holdout)
     split = Split.of(train, without=holdout)
-    case = Case(model, split, limits, chosen)
-    routes = _routes(case, holdout, candidates)
+    case = Case(found.model, split, limits, chosen)
+    drawn = None if holdout is None else holdout_p_value(train, holdout)
+    routes = {} if _is_refused(drawn) else _routes(case, holdout, found.candidates)
     shares = {name: delta / len(routes) for name in routes}
-    reason = "" if routes else _why_not(chosen, candidates)
     return Certificate(
-        delta, chosen, split.sizes, case.train_loss,
+        delta, chosen, limits, split.sizes, case.train_loss,
         sampling := sampling_test(_all_pairs(train, holdout), shape=train.shape),
-        _assumptions(sampling, limits, holdout, candidates),
+        _assumptions(sampling, case, drawn, found.candidates),
         tuple(route(shares[name]) for name, route in routes.items()),
-        reason,
+        "" if routes else _why_not(chosen, found, drawn),
     )  # fmt: skip
+
+
+def _is_refused(drawn: float | None) -> bool:
+    """Whether a hold-out with such counts was not drawn at random."""
+    return drawn is not None and drawn < LEVEL
 
 
 def _routes(case: Case, holdout: Observations | None, candidates: int | None) -> dict[str, Route]:
@@ -284,39 +292,29 @@ def _shared(route: Route, count: int) -> Route:
     return lambda delta: route(delta / count)
 
 
-def _declared(estimator: Any, kernels: Any) -> tuple[Any, int | None]:
-    """The fitted model and the number of candidates it was chosen from, None if undeclared."""
-    model = getattr(estimator, "best_estimator_", estimator)
-    count = _searched(estimator) if model is not estimator else 1
-    if isinstance(kernels, str) and kernels == "tuned":
-        return model, None
-    if isinstance(kernels, str) and kernels == "fixed":
-        return model, count
-    if isinstance(kernels, Integral) and not isinstance(kernels, bool) and int(kernels) >= 1:
-        return model, max(count, int(kernels))
-    msg = (
-        'kernels must be "fixed", the number of candidates they were chosen from, or "tuned", got '
-        f"{kernels!r}."
-    )
-    raise ParameterError(msg)
-
-
-def _searched(search: Any) -> int:
-    """Number of different classes among the candidates of a scikit-learn search."""
-    tried = {
-        tuple((name, id(value)) for name, value in sorted(params.items()) if name in CHOICES)
-        for params in search.cv_results_["params"]
-    }
-    return max(1, len(tried))
-
-
-def _why_not(loss: Loss, candidates: int | None) -> str:
-    if candidates is None:
-        return TUNED
-    return (
+def _why_not(loss: Loss, found: Origin, drawn: float | None) -> str:
+    if _is_refused(drawn):
+        return (
+            "the hold-out was not drawn at random among the observed entries: row and column "
+            f"counts so unlike those of the training entries have a chance of {drawn:.1g} at most. "
+            "Draw it anew, from all observed entries, and fit to the others"
+        )
+    return found.reason or (
         f"no theorem covers this model with the {loss}; use a loss of finite range such as "
         "Square(clip=(low, high))"
     )
+
+
+def _check_loss(loss: Loss, limits: tuple[float, float]) -> None:
+    low, high = loss.takes
+    if limits[0] < low or limits[1] > high:
+        msg = (
+            f"The {loss} is for values in [{low:g}, {high:g}], but value_range says that they lie "
+            f"in [{limits[0]:g}, {limits[1]:g}]: one outside would cost more than any bound on "
+            "this loss allows. Clip to the whole range, or cut a loss off that does not clip, "
+            "Truncated(Square(), level)."
+        )
+        raise ParameterError(msg)
 
 
 def _check_values(observations: Any, limits: tuple[float, float], name: str) -> None:
@@ -335,6 +333,24 @@ def _check_values(observations: Any, limits: tuple[float, float], name: str) -> 
         raise DataError(msg)
 
 
+def _check_labels(train: Observations, holdout: Observations) -> None:
+    """Raise if a row or column of the hold-out is another one in the training entries."""
+    for axis, own, held in (
+        ("row", train.row_labels, holdout.row_labels),
+        ("column", train.col_labels, holdout.col_labels),
+    ):
+        if own is None or held is None or own[: len(held)] == held:
+            continue
+        at, (one, other) = next(
+            (at, pair) for at, pair in enumerate(zip_longest(held, own)) if pair[0] != pair[1]
+        )
+        msg = (
+            f"The hold-out has other {axis}s than the model, or in another order: {axis} {at} is "
+            f"{one!r} in the one and {other!r} in the other. Build it with the model's labels."
+        )
+        raise LabelError(msg)
+
+
 def _all_pairs(train: Observations, holdout: Observations | None) -> tuple[Any, Any]:
     if holdout is None:
         return train.rows, train.cols
@@ -342,24 +358,30 @@ def _all_pairs(train: Observations, holdout: Observations | None) -> tuple[Any, 
 
 
 def _assumptions(
-    sampling: SamplingTest,
-    limits: tuple[float, float],
-    holdout: Observations | None,
-    candidates: int | None,
+    sampling: SamplingTest, case: Case, drawn: float | None, candidates: int | None
 ) -> tuple[Assumption, ...]:
+    (n, l), (low, high) = case.split.shape, case.value_range
     found = [
         Assumption(
             f"every set of that many entries was equally likely to be observed; {sampling}",
             holds=None if sampling.compatible else False,
         ),
-        Assumption(f"all values, observed or not, lie in [{limits[0]:g}, {limits[1]:g}]"),
+        Assumption(f"that the table is {n} x {l} was known before anything was observed"),
+        Assumption(f"all values, observed or not, lie in [{low:g}, {high:g}]"),
         Assumption("this range, the loss and delta were stated without looking at the values"),
     ]
+    fixed = "kernels, features and kind of centring were chosen without looking"
     if candidates is not None:
         how = "" if candidates == 1 else f" but among {candidates} candidates, which is paid for"
+        found.append(Assumption(f"{fixed}{how}"))
+    elif drawn is None:
+        found.append(Assumption(fixed, holds=False))
+    if drawn is not None:
         found.append(
-            Assumption(f"kernels, features and kind of centring were chosen without looking{how}")
+            Assumption(
+                "the hold-out was drawn at random and had no part in any choice; its row and "
+                f"column counts beside those of training: p = {drawn:.2g}",
+                holds=False if _is_refused(drawn) else None,
+            )
         )
-    if holdout is not None:
-        found.append(Assumption("the hold-out was drawn at random and had no part in any choice"))
     return tuple(found)

@@ -35,7 +35,7 @@ def import_pyplot() -> Any:
 
 
 def draw_terms(bounds: Sequence[Bound], ceiling: float, ax: Any = None) -> Any:
-    """Draw one stacked bar per bound, smallest at the top, and the largest possible loss."""
+    """Draw one stacked bar per bound, smallest at the top, and what a constant guarantees."""
     if not bounds:
         msg = "there is nothing to draw: no bound was proved."
         raise ParameterError(msg)
@@ -56,7 +56,7 @@ def draw_terms(bounds: Sequence[Bound], ceiling: float, ax: Any = None) -> Any:
     if np.isfinite(ceiling):
         ax.axvline(ceiling, color="black", linestyle="--", linewidth=1)
         ax.text(
-            ceiling, 1.01, "largest possible loss", transform=ax.get_xaxis_transform(),
+            ceiling, 1.01, "guaranteed by a constant", transform=ax.get_xaxis_transform(),
             ha="center", va="bottom", fontsize=9,
         )  # fmt: skip
     ax.set_yticks(range(len(ordered)), [bound.name for bound in ordered])

@@ -63,6 +63,36 @@ class Loss(ABC):
         """Mean loss."""
         return float(np.mean(self(values, predictions)))
 
+    def of_constant(self, value_range: tuple[float, float]) -> float:
+        """The loss that a constant prediction, the middle of the range, never exceeds.
+
+        Parameters
+        ----------
+        value_range : tuple of float
+            Range (low, high) that all values obey.
+
+        Returns
+        -------
+        float
+            The least that any constant can guarantee: (high - low)^2 / 4 for the square loss,
+            (high - low) / 2 for the absolute one, or where it is cut off.
+
+        Examples
+        --------
+        >>> from kronfill.bounds import Absolute, Square, Truncated
+        >>> Square().of_constant((0, 10)), Absolute().of_constant((0, 10))
+        (25.0, 5.0)
+        >>> Truncated(Square(), 4.0).of_constant((0, 10))
+        4.0
+        """
+        middle = 0.5 * value_range[0] + 0.5 * value_range[1]
+        return float(np.max(self(value_range, (middle, middle))))
+
+    @property
+    @abstractmethod
+    def takes(self) -> tuple[float, float]:
+        """Range of the values for which the loss is meant; without limits unless it clips."""
+
     def __mul__(self, factor: float) -> Self:
         if not isinstance(factor, Real) or not 0 < float(factor) < np.inf:
             msg = f"a loss can be multiplied by a positive finite number only, got {factor!r}."
@@ -87,6 +117,11 @@ class _Clipped(Loss):
     def __post_init__(self) -> None:
         if self.clip is not None:
             object.__setattr__(self, "clip", check_range(self.clip, "clip"))
+
+    @property
+    def takes(self) -> tuple[float, float]:
+        """See :class:`Loss`."""
+        return (-np.inf, np.inf) if self.clip is None else self.clip
 
     @property
     def width(self) -> float:
@@ -229,6 +264,11 @@ class Truncated(Loss):
         # d/dx s x^2 = 2 s x <= 2 sqrt(s level) where s x^2 <= level
         steepest = 2.0 * np.sqrt(self.of.scale * self.level)
         return float(self.scale * min(steepest, self.of.lipschitz))
+
+    @property
+    def takes(self) -> tuple[float, float]:
+        """See :class:`Loss`."""
+        return self.of.takes
 
     def _raw(self, values: Floats, predictions: Floats) -> Floats:
         return np.minimum(self.of(values, predictions), self.level)

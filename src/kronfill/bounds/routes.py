@@ -25,12 +25,17 @@ from kronfill.bounds.splits import Split
 from kronfill.bounds.strata import stratify
 from kronfill.bounds.transductive import generalization_bound, theorem_b
 from kronfill.data import Observations
+from kronfill.errors import ParameterError
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
 
 __all__ = ["Case", "Route", "class_routes", "holdout_route"]
 
 LOSS = "loss on the unobserved entries"
 Route = Callable[[float], Bound]
+KINDS: dict[str | None, tuple[str, ...]] = {
+    None: (), "mean": ("mean",), "rows": ("mean", "rows"), "cols": ("mean", "cols")
+}  # fmt: skip
+"""What each kind of centring fits; "both" fits all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +90,27 @@ class Case:
         kbar = self.split.entries.total(row.diagonal, col.diagonal) / self.split.sizes.n
         return self.amplitude / float(np.sqrt(kbar)) if kbar > 0 else 1.0
 
+    @cached_property
+    def effect_names(self) -> tuple[str, ...]:
+        """The effects that the fit has."""
+        center, effects = self.estimator.center, fitted.fitted_form(self.estimator).effects
+        names = KINDS.get(center, ("mean", "rows", "cols"))
+        if effects is None:
+            unchanged = not names
+        else:
+            parts = {"mean": True, "rows": effects.row.any(), "cols": effects.col.any()}
+            unchanged = all(name in names for name, there in parts.items() if there)
+        if not unchanged:
+            msg = (
+                f"The model was fitted with another value of center than {center!r}. Set it back, "
+                "or fit anew."
+            )
+            raise ParameterError(msg)
+        return names
+
     def effects(self) -> tuple[dict[str, float], dict[str, float]]:
         """Norms of the effects of the model that are there, and the bases of their grids."""
-        norms = effect_norms(self.estimator, self.middle)
-        kinds = {None: (), "mean": ("mean",), "rows": ("mean", "rows"), "cols": ("mean", "cols")}
-        names = kinds.get(self.estimator.center, ("mean", "rows", "cols"))
+        norms, names = effect_norms(self.estimator, self.middle), self.effect_names
         n, l = self.split.shape
         sizes = {"mean": 1.0, "rows": float(np.sqrt(n)), "cols": float(np.sqrt(l))}
         bases = {name: self.amplitude * sizes[name] for name in names}
@@ -107,7 +128,7 @@ def class_routes(case: Case) -> dict[str, Route]:
             routes["norm and fitted size"] = lambda delta: _local_route(case, delta)
         if nuclear:
             routes["nuclear norm"] = lambda delta: _nuclear_route(case, delta)
-    if ball and isinstance(case.loss, Square) and case.estimator.center is None:
+    if ball and isinstance(case.loss, Square) and not case.effect_names:
         routes["square loss"] = lambda delta: _square_route(case, delta)
     return routes
 

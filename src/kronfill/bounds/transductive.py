@@ -72,7 +72,7 @@ def theorem_a(
         "complexity": loss.lipschitz * size,
         "confidence": loss.bound * split.sizes.deviation(delta),
     }
-    return Bound.of("Theorem A", GAP, terms, assumptions=_assumptions())
+    return Bound.of("Theorem A", GAP, terms, assumptions=_assumptions(loss))
 
 
 def theorem_a2(
@@ -120,7 +120,7 @@ def theorem_a2(
         "random sample size": 0.5 * loss.bound * sizes.q * sizes.mean_deviation,
         "confidence": loss.bound * sizes.deviation(delta),
     }
-    return Bound.of("Theorem A2", GAP, terms, assumptions=_assumptions())
+    return Bound.of("Theorem A2", GAP, terms, assumptions=_assumptions(loss))
 
 
 def generalization_bound(
@@ -226,8 +226,12 @@ def _largest_diagonal(hypothesis: RKHSBall, split: Split) -> float:
     return float(row.max() * col.max())
 
 
-def _assumptions() -> tuple[Assumption, ...]:
-    return (Assumption(UNIFORM), Assumption(FIXED), Assumption(BOUNDED, holds=True))
+def _assumptions(loss: Loss) -> tuple[Assumption, ...]:
+    low, high = loss.takes
+    bounded = Assumption(BOUNDED, holds=True)
+    if np.isfinite(low):
+        bounded = Assumption(f"{BOUNDED}: their values lie in [{low:g}, {high:g}]")
+    return (Assumption(UNIFORM), Assumption(FIXED), bounded)
 
 
 def _check(hypothesis: HypothesisClass, split: Split, loss: Loss, delta: float) -> Sizes:

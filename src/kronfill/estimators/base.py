@@ -70,6 +70,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     _model: FittedForm
     _small = 500
     """Up to this many observations more threads cost more than they save."""
+    _chosen_from: int
+    """Among how many candidates it was chosen by looking at values, if it was."""
     _fit_several: Callable[[Observations, Floats], None] | None = None
     """Fits several targets that share the observed entries; None for a method that takes one."""
 
@@ -285,6 +287,12 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in vars(self)
+
+    def __sklearn_clone__(self) -> Self:
+        twin: Self = super().__sklearn_clone__()
+        if "_chosen_from" in vars(self):  # its kernels are still those that were chosen
+            twin._chosen_from = self._chosen_from
+        return twin
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -207,11 +207,10 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
     def _bilinear(self) -> Bilinear:
         if isinstance(self._model, Bilinear):
             return self._model
-        sampled = self._sampled(self.observations_, self.center)
-        effects = None
-        if self.center is not None:
-            effects = AdditiveEffects(self.mean_, self.row_effects_, self.col_effects_)
-        return _in_sections(*self._resolved(), sampled, self._dual(), effects)
+        dual = self._dual()  # several targets are refused there
+        assert isinstance(self._model, SplitModel)
+        sampled = self._sampled(self.observations_, None)
+        return _in_sections(*self._model.kernels, sampled, dual, self._model.row_part.effects)
 
     def _priors(self) -> tuple[AxisPrior, AxisPrior]:
         row, col = self._resolved()

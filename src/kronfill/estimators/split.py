@@ -91,6 +91,14 @@ class SplitModel:
         second = Bilinear(row, Table(eh * z), None, None, sampled.shape)
         return cls(first, second, sampled.sparse(ew * eh * dual))
 
+    @property
+    def kernels(self) -> tuple[Kernel, Kernel]:
+        """The kernels that it was fitted with."""
+        row, col = self.col_part.row_basis, self.row_part.col_basis
+        assert isinstance(row, _Smooth)
+        assert isinstance(col, _Smooth)
+        return row.kernel, col.kernel
+
     def block(self, rows: Index | None, cols: Index | None) -> Floats:
         """Dense block of known rows and columns."""
         out = self.row_part.block(rows, cols) + self.col_part.block(rows, cols)

@@ -93,8 +93,11 @@ def _featured(value: FeatureKernel) -> bool:
     return _labelled(value) and table.n == value.n and placed.shape == (1, width)
 
 
+_marked = {"learned": lambda value: value is True}
+
+
 def _kernel(kind: type[Kernel], fits: Test = _labelled, **state: Test) -> Record:
-    return Record(kind, {"n": count, "labels": labels, **state}, fits=fits)
+    return Record(kind, {"n": count, "labels": labels, **state}, _marked, fits=fits)
 
 
 def _of_features(kind: type[Kernel], **state: Test) -> Record:
@@ -257,6 +260,7 @@ _KERNELS = (
             "_laplacian": of(SparseLaplacian),
             "_selves": optional(floats(1)),
         },
+        _marked,
         forgotten=("_operator",),
         fits=_large_graph,
     ),
@@ -408,8 +412,9 @@ _fitted = {
     "solution_": either(of(Solution), tuple_of(of(Solution))),
     "n_iter_": whole,
     "_model": _form,
+    "_chosen_from": count,
 }
-_AT_TIMES = ("feature_names_in_", "observations_", "dual_coef_", "_from_table")
+_AT_TIMES = ("feature_names_in_", "observations_", "dual_coef_", "_from_table", "_chosen_from")
 _pair = {"W_": floats(2), "H_": floats(2), "objective_": real}
 _sides = {"_kernels": tuple_of(optional(kernel), 2)}
 _outside = {"_from_table": lambda value: value is True}
@@ -425,7 +430,7 @@ def _estimator(est: Any) -> bool:
     """Whether everything that was fitted has the size of the table."""
     has = vars(est)
     if not is_fitted(est):
-        return set(has) <= set(est._get_param_names())
+        return set(has) <= {*est._get_param_names(), "_chosen_from"}
     size = est.shape_
     targets: tuple[int, ...] = ()
     if isinstance(est._model, Stacked):

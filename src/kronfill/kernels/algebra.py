@@ -10,7 +10,7 @@ import numpy as np
 
 from kronfill.errors import KernelError, LabelError, ParameterError, ShapeError
 from kronfill.kernels._indexing import FloatArray, IntArray
-from kronfill.kernels.base import Kernel
+from kronfill.kernels.base import Kernel, inherited
 from kronfill.linalg.lowrank import LowRankFactor
 
 __all__ = ["Normalized", "Parts", "Product", "Scaled", "Sum"]
@@ -67,7 +67,7 @@ class _Composite(Kernel):
                 f"'{self._symbol}', got {sizes}; bring them to the same items with kernel.take"
             )
             raise KernelError(msg)
-        self._set(n=sizes[0], labels=_common_labels(flat), parts=tuple(flat))
+        self._set(n=sizes[0], labels=_common_labels(flat), parts=tuple(flat), **inherited(*parts))
 
     def _merge(self, pieces: Iterator[FloatArray]) -> FloatArray:
         merged: FloatArray = reduce(type(self)._combine, pieces)
@@ -149,7 +149,7 @@ class Scaled(Kernel):
             msg = f"a kernel can be multiplied by a positive finite number, got {scale!r}"
             raise ParameterError(msg)
         inner, before = (base.base, base.scale) if isinstance(base, Scaled) else (base, 1.0)
-        self._set(n=base.n, labels=base.labels, base=inner, scale=before * scale)
+        self._set(n=base.n, labels=base.labels, base=inner, scale=before * scale, **inherited(base))
 
     def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
         return self.scale * self.base._block(rows, cols)
@@ -212,7 +212,7 @@ class Normalized(Kernel):
 
     def __init__(self, base: Kernel) -> None:
         weights = _inverse_root(base._diagonal(None), "", base)
-        self._set(n=base.n, labels=base.labels, base=base, _weights=weights)
+        self._set(n=base.n, labels=base.labels, base=base, _weights=weights, **inherited(base))
 
     def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
         left, right = _pick(self._weights, rows), _pick(self._weights, cols)

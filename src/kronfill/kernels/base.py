@@ -22,7 +22,7 @@ from kronfill.linalg.lowrank import LowRankFactor, check_limits, pivoted_cholesk
 from kronfill.linalg.memory import require_memory
 from kronfill.linalg.psd import as_real
 
-__all__ = ["Kernel"]
+__all__ = ["Kernel", "inherited"]
 
 # Entries of a block from which on it is worth asking whether there is memory for it.
 _LARGE = 2**24
@@ -42,6 +42,10 @@ class Kernel(Immutable, ABC):
         Number of known items; also ``len(kernel)``.
     labels : tuple or None
         Names of the items, where the kernel was built from something that has them.
+    learned : bool
+        Whether it was learned from observed values, as :class:`~kronfill.selection.KernelTuner`
+        does, or made of kernels that were: what is proved for kernels that were chosen without
+        looking does not hold for it.
 
     See Also
     --------
@@ -64,6 +68,7 @@ class Kernel(Immutable, ABC):
 
     n: int
     labels: tuple[Any, ...] | None
+    learned: bool = False
     # A numpy array on the left of + or * leaves the operation to the kernel.
     __array_ufunc__ = None
 
@@ -298,7 +303,12 @@ class Kernel(Immutable, ABC):
             msg = "items is empty; a kernel needs at least one item"
             raise KernelError(msg)
         labels = None if self.labels is None else tuple(self.labels[i] for i in where)
-        return self._take(where, labels)
+        taken = self._take(where, labels)
+        return taken._as_learned() if self.learned else taken
+
+    def _as_learned(self) -> Kernel:
+        """Return the same kernel, marked as learned from observed values."""
+        return self._with(learned=True)
 
     def to_array(self) -> FloatArray:
         """Return the whole n x n matrix (it may be read-only)."""
@@ -380,6 +390,11 @@ class Kernel(Immutable, ABC):
         if left * right > _LARGE:
             advice = "Ask for smaller blocks, or for a low-rank factor (kernel.factor())."
             require_memory(8 * left * right, f"a {left} x {right} block of the kernel", advice)
+
+
+def inherited(*parts: Kernel) -> dict[str, bool]:
+    """Return what a kernel that is made of others has to remember of them."""
+    return {"learned": True} if any(part.learned for part in parts) else {}
 
 
 def _as_finite(V: npt.ArrayLike) -> FloatArray:

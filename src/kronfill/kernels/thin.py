@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kronfill.kernels._indexing import FloatArray, IntArray
-from kronfill.kernels.base import Kernel
+from kronfill.kernels.base import Kernel, inherited
 from kronfill.linalg.lowrank import LowRankFactor
 
 __all__ = ["Thin", "thin"]
@@ -67,6 +67,7 @@ class Thin(Kernel):
             factor_of_base=factor,
             phi=phi,
             residual=float(factor.residual),
+            **inherited(base),
         )
 
     @property

@@ -53,7 +53,8 @@ class Choice:
     name : str
         The candidate with the smallest error.
     estimator : estimator
-        It, fitted to all observations.
+        It, fitted to all observations. It remembers among how many it was chosen, which a
+        :func:`~kronfill.bounds.certificate` has to pay for.
     rmse : dict of str to float
         Root mean square error of each candidate, by which it was chosen. That of the winner is
         optimistic: it was selected for being small.
@@ -125,7 +126,15 @@ def choose(
         raise ParameterError(msg)
     name = min(errors, key=lambda key: np.nan_to_num(errors[key], nan=np.inf))
     nested = None if outer is None else _nested(candidates, observations, cv, outer)
-    return Choice(name, clone(candidates[name]).fit(observations), errors, nested)
+    winner = clone(candidates[name])
+    count = sum(getattr(_method(one), "_chosen_from", 1) for one in candidates.values())
+    _method(winner)._chosen_from = count
+    return Choice(name, winner.fit(observations), errors, nested)
+
+
+def _method(candidate: Any) -> Any:
+    """The method that a candidate fits in the end."""
+    return candidate.estimator if isinstance(candidate, KernelTuner) else candidate
 
 
 def _observations(candidate: Any, X: Any, y: Any) -> Observations:

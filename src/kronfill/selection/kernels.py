@@ -16,11 +16,12 @@ from kronfill.estimators import KMC
 from kronfill.estimators.base import check_rank, resolve_kernel
 from kronfill.estimators.kkmcex import KernelRegressor
 from kronfill.estimators.wrapping import Wrapping
+from kronfill.kernels import Kernel
 from kronfill.linalg.criteria import criteria, mean_diagonal, mu_grid
 from kronfill.linalg.reduction import DualForm
 from kronfill.linalg.ridge import RidgeProblem, Sampled
 from kronfill.linalg.sensitivity import Sensitivity
-from kronfill.selection.families import Family, as_family
+from kronfill.selection.families import Family, Fixed, as_family
 from kronfill.selection.problems import checked, few_threads
 
 __all__ = ["KernelTuner"]
@@ -65,7 +66,8 @@ class KernelTuner(Wrapping):
     estimator_ : estimator
         Fitted to all observations with the learned kernels.
     row_kernel_, col_kernel_ : Kernel or None
-        The learned kernels.
+        The learned kernels, marked as such (``learned``): a
+        :func:`~kronfill.bounds.certificate` for a model that uses them needs a hold-out.
     row_parameters_, col_parameters_ : ndarray, dict or None
         Weights, or parameters by name; None where nothing was learned.
     mu_ : float
@@ -192,6 +194,12 @@ class _Found:
     steps: int
 
 
+def _learned(family: Family, theta: Floats) -> Kernel | None:
+    """The kernel that was found, marked: it was chosen by looking at values."""
+    kernel = family.kernel(theta)
+    return kernel if kernel is None or isinstance(family, Fixed) else kernel._as_learned()
+
+
 class _Search:
     """Minimise a criterion over the numbers of two families and log mu."""
 
@@ -220,7 +228,7 @@ class _Search:
         scale = float(np.prod([family.scale(theta) for family, theta in pairs]))
         value = -done.fun * self._sampled.m if self._criterion == "lml" else np.exp(done.fun / 2)
         return _Found(
-            (pairs[0][0].kernel(thetas[0]), pairs[1][0].kernel(thetas[1])),
+            (_learned(*pairs[0]), _learned(*pairs[1])),
             (pairs[0][0].told(thetas[0]), pairs[1][0].told(thetas[1])),
             float(np.exp(done.x[-1])) / scale,
             float(value),
