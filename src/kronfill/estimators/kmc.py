@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from kronfill.linalg.rowwise import RowWise, RowWiseAlternation, inverse_kernel
 __all__ = ["KMC"]
 
 Floats = NDArray[np.float64]
+_INVERSES: WeakKeyDictionary[Kernel, Floats] = WeakKeyDictionary()
 
 
 class KMC(FactorisedRegressor, KernelRegressor):
@@ -135,10 +137,8 @@ class KMC(FactorisedRegressor, KernelRegressor):
     def _fit_rowwise(self, row_kernel: Kernel, col_kernel: Kernel, sampled: Sampled) -> None:
         n, l = sampled.shape
         rank, start = self._rank(), self._settings().start
-        row_inverse = inverse_kernel(row_kernel.to_array(), "row_kernel")
-        col_inverse = row_inverse
-        if col_kernel is not row_kernel:
-            col_inverse = inverse_kernel(col_kernel.to_array(), "col_kernel")
+        row_inverse = _kept_inverse(row_kernel, "row_kernel")
+        col_inverse = _kept_inverse(col_kernel, "col_kernel")
         if not isinstance(start, str):
             w, h = given_pair(start, ((n, rank), (l, rank)))
         elif start in ("uniform", "gaussian"):
@@ -159,3 +159,11 @@ class KMC(FactorisedRegressor, KernelRegressor):
         col_basis = Combined(Sections(col_kernel, np.arange(l)), col_inverse @ state.h)
         self._model = Bilinear(row_basis, col_basis, None, None, self.shape_)
         set_effects(self, None)
+
+
+def _kept_inverse(kernel: Kernel, name: str) -> Floats:
+    """K^-1, for as long as there is the kernel: fits on the same one follow each other."""
+    found = _INVERSES.get(kernel)
+    if found is None:
+        found = _INVERSES[kernel] = inverse_kernel(kernel.to_array(), name)
+    return found
