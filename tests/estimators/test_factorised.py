@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 
 import numpy as np
@@ -18,6 +19,7 @@ from kronfill.errors import (
     ParameterError,
     ShapeError,
 )
+from kronfill.estimators import kmc as kmc_module
 from kronfill.linalg import halfstep
 
 RNG = np.random.default_rng(3)
@@ -149,6 +151,40 @@ def test_rowwise_reaches_the_same_objective():
     assert rowwise.objective_ == pytest.approx(exact.objective_, rel=1e-6)
     assert np.all(np.diff(rowwise.solution_.history) <= 1e-9)
     assert_allclose(rowwise.predict_matrix(), exact.predict_matrix(), atol=1e-3)
+
+
+def test_rowwise_inverts_a_kernel_once_and_keeps_nothing_of_it(monkeypatch):
+    inverted = []
+    honest = kmc_module.inverse_kernel
+    monkeypatch.setattr(
+        kmc_module, "inverse_kernel", lambda *given: inverted.append(given[1]) or honest(*given)
+    )
+    kernels = [kf.kernels.rbf(f, length_scale=0.5) for f in (PHI_W, PHI_H)]
+    before = len(kmc_module._INVERSES)
+    for mu in (0.1, 1.0):
+        quiet(kf.KMC(*kernels, P, mu, solver=kf.RowWise(sweeps=2)), X, Y)
+    quiet(kf.KMC(kernels[0], kernels[0], P, solver=kf.RowWise(sweeps=2)), [[0, 1]], [1.0])
+    assert inverted == ["row_kernel", "col_kernel"]
+    del kernels
+    gc.collect()
+    assert len(kmc_module._INVERSES) == before
+
+
+def test_half_steps_make_the_kernel_of_the_observed_items_once(monkeypatch):
+    asked = []
+    honest = halfstep.GivenFactor.block
+
+    def block(self, rows=None, cols=None):
+        asked.append(id(self))
+        return honest(self, rows, cols)
+
+    monkeypatch.setattr(halfstep.GivenFactor, "block", block)
+    pairs, values = X[::3], Y[::3]  # fewer than coefficients: through the observed entries
+    k = [kf.kernels.rbf(f, length_scale=1.0) for f in (PHI_W, PHI_H)]
+    solver = kf.ALS(sweeps=20, tol=0.0, accelerate=False, start="uniform")
+    quiet(kf.KMC(*k, 6, 0.2, solver=solver), pairs, values)
+    # One for each factor that changes, in each of two half-steps a sweep, and one for each axis.
+    assert len(asked) <= 2 * 20 + 2
 
 
 @pytest.mark.parametrize("start", ["spectral", "kkmcex", "uniform", "gaussian"])

@@ -149,7 +149,7 @@ class FactorAlternation(Alternation):
 
 @dataclass(frozen=True, eq=False)
 class GivenFactor:
-    """A kernel for the solvers, given by a factor; its matrix is made once, on first use."""
+    """A kernel for the solvers, given by a factor."""
 
     phi: Floats
 
@@ -197,6 +197,24 @@ class GivenFactor:
 
 
 @dataclass(frozen=True, eq=False)
+class _KeptFactor(GivenFactor):
+    """The same for half-steps, which ask for the block of the observed items again and again."""
+
+    items: NDArray[np.intp]
+
+    def block(
+        self, rows: NDArray[np.intp] | None = None, cols: NDArray[np.intp] | None = None
+    ) -> Floats:
+        """K[rows, cols]."""
+        asked = rows is not None and rows is cols and np.array_equal(rows, self.items)
+        return self._observed if asked else super().block(rows, cols)
+
+    @cached_property
+    def _observed(self) -> Floats:
+        return super().block(self.items, self.items)
+
+
+@dataclass(frozen=True, eq=False)
 class _Side:
     """Half-steps for the coefficients of one axis, ``phi`` being its factor."""
 
@@ -221,7 +239,7 @@ class _Side:
 
     @cached_property
     def _kernel(self) -> GivenFactor:
-        return GivenFactor(self.phi)
+        return _KeptFactor(self.phi, np.unique(self.mask.rows))
 
     @cached_property
     def _rotated(self) -> Rotated:
