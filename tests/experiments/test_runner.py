@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import Future
 
 import pytest
 
@@ -92,11 +93,35 @@ def test_methods_see_the_same_data_and_panels_do_not(settings):
 
 
 def test_processes_give_the_same_numbers(tmp_path, settings):
-    plan = Plan(sizes=(34,), counts={"kkmcex": 2})
+    plan = Plan(sizes=(34,), counts={"kkmcex": 2, "mc-0.1": 1})
     here, there = Store(tmp_path / "here", settings), Store(tmp_path / "there", settings)
     run_plan(plan, settings, here, Serial())
     run_plan(plan, settings, there, Processes(2))
     assert numbers(here) == numbers(there)
+
+
+def test_cells_on_the_same_data_go_to_one_worker(settings, monkeypatch):
+    groups = []
+
+    class Pool:
+        def __init__(self, *args, **kwargs): ...
+
+        def shutdown(self, **kwargs): ...
+
+        def submit(self, job, cells, settings):
+            groups.append([cell.key for cell in cells])
+            future = Future()
+            future.set_result([failed_record(cell, settings, "not done") for cell in cells])
+            return future
+
+    monkeypatch.setattr(backends, "ProcessPoolExecutor", Pool)
+    cells = list(Plan(sizes=(34,), counts={"kkmcex": 2, "mc": 1}).cells())
+    records = list(Processes(2).run(cells, settings))
+    assert groups == [
+        ["a-34-0-kkmcex", "a-34-0-mc"], ["b-34-0-kkmcex", "b-34-0-mc"],
+        ["a-34-1-kkmcex"], ["b-34-1-kkmcex"],
+    ]  # fmt: skip
+    assert sorted(record["key"] for record in records) == sorted(cell.key for cell in cells)
 
 
 def test_which_backend():

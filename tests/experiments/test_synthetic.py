@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from kronfill.data.datasets import make_paper_matrix
 from kronfill.experiments.circulant import paper_kernel
@@ -39,6 +40,7 @@ def test_circulant_products_and_blocks(size):
     np.testing.assert_array_equal(kernel.take(rows).to_array(), dense[np.ix_(rows, rows)])
     np.testing.assert_array_equal(kernel.diagonal(), np.diag(dense))
     np.testing.assert_array_equal(dense, dense.T)
+    np.testing.assert_array_equal(dense, scipy.linalg.circulant(kernel.column))
 
 
 @pytest.mark.parametrize("exponent", [0.05, 0.5, 1.0, 1.335, 3.0])

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import chain, groupby
 from typing import Any
 
 from kronfill.errors import MissingDependencyError, ParameterError
@@ -23,7 +24,7 @@ from kronfill.experiments.work import Settings, failed_record, run_cell
 __all__ = ["Backend", "Dask", "Processes", "Serial", "backend_for"]
 
 AHEAD = 4
-"""Cells per worker that are handed out ahead of time."""
+"""Groups of cells per worker that are handed out ahead of time."""
 
 
 class Backend(ABC):
@@ -48,8 +49,9 @@ class Serial(Backend):
 class Processes(Backend):
     """Processes of this machine, each with one thread.
 
-    A worker that dies takes the pool with it; the cells it had are reported as failed, the others
-    go to a new pool.
+    Cells on the same data that come one after the other go to one worker, which draws the data
+    once. A worker that dies takes the pool with it; the cells it had are reported as failed, the
+    others go to a new pool.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ class Processes(Backend):
 
     def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[dict[str, Any]]:
         """See :class:`Backend`."""
-        waiting = list(reversed(cells))
+        waiting = [list(group) for _, group in groupby(cells, key=_data_of)][::-1]
         while waiting:
             # spawn: a forked child would inherit the state of the thread pools of its parent.
             context = multiprocessing.get_context("spawn")
@@ -77,23 +79,31 @@ class Processes(Backend):
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _drain(
-        self, pool: ProcessPoolExecutor, waiting: list[Cell], settings: Settings
+        self, pool: ProcessPoolExecutor, waiting: list[list[Cell]], settings: Settings
     ) -> Iterator[dict[str, Any]]:
-        """Hand out cells until none is left or the pool breaks."""
-        running: dict[Future[dict[str, Any]], Cell] = {}
+        """Hand out groups of cells until none is left or the pool breaks."""
+        running: dict[Future[list[dict[str, Any]]], list[Cell]] = {}
         while waiting or running:
             try:
                 while waiting and len(running) < AHEAD * self.workers:
-                    running[pool.submit(run_cell, waiting[-1], settings)] = waiting[-1]
+                    running[pool.submit(_run_group, waiting[-1], settings)] = waiting[-1]
                     waiting.pop()
                 done = next(as_completed(running))
-                record = done.result()
+                records = done.result()
             except BrokenProcessPool:
-                for cell in running.values():
+                for cell in chain.from_iterable(running.values()):
                     yield failed_record(cell, settings, traceback.format_exc(limit=-1))
                 return
             running.pop(done)
-            yield record
+            yield from records
+
+
+def _data_of(cell: Cell) -> tuple[str, int, int]:
+    return cell.panel, cell.size, cell.realization
+
+
+def _run_group(cells: Sequence[Cell], settings: Settings) -> list[dict[str, Any]]:
+    return [run_cell(cell, settings) for cell in cells]
 
 
 def _quiet() -> None:

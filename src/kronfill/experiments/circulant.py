@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numba
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
@@ -54,8 +55,8 @@ class Circulant(MatrixKernel):
     def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         left = np.arange(self.n) if rows is None else rows
         right = np.arange(self.n) if cols is None else cols
-        # i - j + n lies between 1 and 2n - 1: the doubled column saves the remainder.
-        found: Floats = self._twice[(left[:, None] + self.n) - right]
+        found = np.empty((len(left), len(right)))
+        _gather(self._twice, left + self.n, right, found)
         return found
 
     def _diagonal(self, rows: Index | None) -> Floats:
@@ -89,6 +90,14 @@ class Circulant(MatrixKernel):
     def squared(self) -> Circulant:
         """The matrix K K, which is circulant too."""
         return Circulant(scipy.fft.irfft(self.spectrum**2, self.n))
+
+
+@numba.njit(cache=True)
+def _gather(twice, left, right, out):  # type: ignore[no-untyped-def]
+    """Read off i + n - j, between 1 and 2n - 1: the doubled column saves the remainder."""
+    for a in range(len(left)):
+        for b in range(len(right)):
+            out[a, b] = twice[left[a] - right[b]]
 
 
 @lru_cache(maxsize=32)

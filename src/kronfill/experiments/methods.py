@@ -167,20 +167,20 @@ def _factorised(fitted: Any, norm: float) -> Outcome:
 
 
 METHODS: dict[str, Method] = {
-    "kkmcex": Method("KKMCEX", "KKMCEX", "kkmcex", 1000, (0.06, 3e-8), _kkmcex),
-    "mc": Method("MC", "MC", "mc", 1000, (0.05, 3e-8), _mc("uniform")),
-    "mc-0.1": Method("MC (mu = 0.1)", "MC", "", 1000, (0.05, 3e-8), _mc("uniform")),
+    "kkmcex": Method("KKMCEX", "KKMCEX", "kkmcex", 1000, (0.03, 2e-8), _kkmcex),
+    "mc": Method("MC", "MC", "mc", 1000, (0.04, 5e-9), _mc("uniform")),
+    "mc-0.1": Method("MC (mu = 0.1)", "MC", "", 1000, (0.04, 5e-9), _mc("uniform")),
     "mc-0.1-gaussian": Method(
-        "MC (mu = 0.1, Gaussian start)", "MC", "", 300, (0.05, 3e-8), _mc("gaussian")
+        "MC (mu = 0.1, Gaussian start)", "MC", "", 300, (0.04, 5e-9), _mc("gaussian")
     ),
     "kmc": Method(
-        "KMC (exact)", "KMC", "kmc", 100, (4.0, 2e-7), _kmc(ALS(start="kkmcex"))
+        "KMC (exact)", "KMC", "kmc", 100, (0.7, 7e-8), _kmc(ALS(start="kkmcex"))
     ),
     "kmc-rowwise": Method(
-        "KMC (row-wise)", "KMC", "kmc", 100, (0.3, 1.2e-6), _kmc(RowWise(sweeps=100, tol=0.0))
+        "KMC (row-wise)", "KMC", "kmc", 100, (0.3, 5.6e-7), _kmc(RowWise(sweeps=100, tol=0.0))
     ),
     "kmc-rowwise-400": Method(
-        "KMC (row-wise, 400 sweeps)", "KMC", "kmc", 10, (1.2, 5e-6),
+        "KMC (row-wise, 400 sweeps)", "KMC", "kmc", 10, (1.2, 2.2e-6),
         _kmc(RowWise(sweeps=400, tol=0.0)),
     ),
 }  # fmt: skip
