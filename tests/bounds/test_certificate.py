@@ -435,3 +435,15 @@ def test_the_range_of_a_loss_is_known_only_if_it_holds_for_any_values(smooth):
     for loss, known in ((B.Square(clip=(0, 1)), None), (B.Truncated(B.Square(), 1.0), True)):
         for theorem in (B.theorem_a, B.theorem_a2):
             assert theorem(ball, split, loss).assumptions[-1].holds is known
+
+
+@pytest.mark.parametrize("zeros", [(True, False), (False, True), (True, True)])
+def test_a_kernel_of_zeros_predicts_nothing_and_is_certified(zeros):
+    rows, cols = np.divmod(np.random.default_rng(0).permutation(900)[:450], 30)
+    train = kf.Observations(rows, cols, np.full(450, 0.1), (30, 30))
+    kernels = [np.zeros((30, 30)) if zero else np.eye(30) for zero in zeros]
+    for method in (kf.KKMCEX(*kernels), kf.KMC(*kernels, rank=2)):
+        found = B.certificate(method.fit(train), (0, 1))
+        assert found.valid
+        assert_allclose(found.train_loss, 0.01)
+        assert 0.01 <= found.value < 1

@@ -87,6 +87,8 @@ def _root(basis: Basis) -> Floats:
 
 @_root.register
 def _(basis: Sections) -> Floats:
+    if len(basis.items) == 0:  # a kernel of zeros has no pivots
+        return np.zeros((0, 0))
     return basis.kernel.take(basis.items).factor().phi.T
 
 
@@ -144,7 +146,7 @@ def _(basis: Combined) -> Side:
 def _frobenius(form: Bilinear, row: Floats, col: Floats) -> float:
     """Frobenius norm of R_w X R_h^T, some rows at a time."""
     left, right = _lean(row), _lean(col)
-    step = max(1, CHUNK // len(right))
+    step = max(1, CHUNK // max(1, len(right)))
     parts = [left[first : first + step] for first in range(0, len(left), step)]
     return float(np.sqrt(sum(np.sum(_product(form, part, right) ** 2) for part in parts)))
 

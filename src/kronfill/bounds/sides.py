@@ -28,6 +28,10 @@ class Side:
     phi: Floats
     diagonal: Floats
 
+    def __post_init__(self) -> None:
+        if self.phi.shape[1] == 0:  # a kernel of zeros: one column of them
+            object.__setattr__(self, "phi", np.zeros((len(self.phi), 1)))
+
     @classmethod
     def of_kernel(cls, kernel: Any, name: str) -> Side:
         """Factor a kernel, or a matrix that is checked to be one."""
