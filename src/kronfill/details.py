@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
+from kronfill.data._arrays import plain_array
 from kronfill.data._tables import import_pandas
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
@@ -356,5 +357,6 @@ def _items(pairs: Any) -> Any:
 def _as_index(pairs: Any) -> Any:
     """Two index arrays, if that is what was given."""
     two = isinstance(pairs, tuple) and len(pairs) == 2
-    whole = two and all(isinstance(p, np.ndarray) and p.dtype.kind in "iu" for p in pairs)
-    return pairs if whole else None
+    if not two or not all(isinstance(p, np.ndarray) and p.dtype.kind in "iu" for p in pairs):
+        return None
+    return plain_array(pairs[0], "rows"), plain_array(pairs[1], "cols")

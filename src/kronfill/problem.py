@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kronfill.data import Observations
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
+from kronfill.data._tables import axis_indexes
 from kronfill.errors import EmptyDataError, LabelError, ParameterError
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
 from kronfill.estimators.base import MatrixRegressor
@@ -101,8 +102,7 @@ class Problem:
             msg = f"unmatched must be one of {UNMATCHED}, got {unmatched!r}."
             raise ParameterError(msg)
         obs = labelled(table)
-        # A list has an index too, which is something else.
-        known = [table.index, table.columns] if hasattr(table, "iloc") else [None, None]
+        known = list(axis_indexes(table))
         first = match(rows, obs.row_labels, "row")
         second = match(cols, obs.col_labels, "column")
         for found, others in ((first, obs.col_labels), (second, obs.row_labels)):
@@ -233,10 +233,7 @@ def _over(obs: Observations, rows: Any, cols: Any) -> Observations:
         and obs.col_labels
     ):
         return obs
-    return Observations(
-        obs.rows, obs.cols, obs.values, (len(rows), len(cols)),
-        weights=obs.weights, row_labels=rows, col_labels=cols,
-    )  # fmt: skip
+    return obs._in((len(rows), len(cols)), rows, cols)
 
 
 def _settle(found: Match | None, unmatched: str, method: str, others: Sequence[Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.data._arrays import real_array
 from kronfill.errors import DataError, ParameterError
 
 __all__ = ["Absolute", "Loss", "Square", "Truncated", "as_loss", "check_range"]
@@ -56,7 +57,7 @@ class Loss(ABC):
 
     def __call__(self, values: Any, predictions: Any) -> Floats:
         """Loss of each entry."""
-        given = np.asarray(values, dtype=float), np.asarray(predictions, dtype=float)
+        given = real_array(values, "values"), real_array(predictions, "predictions")
         return self.scale * self._raw(*given)
 
     def mean(self, values: Any, predictions: Any) -> float:

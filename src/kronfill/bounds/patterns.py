@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from kronfill.bounds.signs import SignLaw
 from kronfill.bounds.splits import EntrySet, Grid, Sizes
+from kronfill.data._arrays import own_sparse, real_array
 from kronfill.errors import ShapeError
 
 __all__ = ["Pattern", "SparsePattern", "as_pattern", "draw_pattern"]
@@ -127,7 +128,8 @@ def as_pattern(signs: Any, shape: tuple[int, int]) -> Pattern:
     """Return a pattern from a pattern, a sparse or a dense N x L matrix."""
     if isinstance(signs, Pattern):
         return signs
-    matrix = sp.csr_array(signs if sp.issparse(signs) else np.asarray(signs, dtype=float))
+    sparse = sp.issparse(signs)
+    matrix = sp.csr_array(own_sparse(signs, "signs") if sparse else real_array(signs, "signs"))
     if matrix.shape != tuple(shape):
         msg = f"signs must be an array or sparse matrix of shape {shape}, got {matrix.shape}."
         raise ShapeError(msg)

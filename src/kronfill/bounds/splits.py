@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, polygamma
 
 from kronfill.data import Observations
+from kronfill.data._arrays import plain_array
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
+from kronfill.estimators.inputs import as_indices
 
 __all__ = ["EntrySet", "Grid", "Listed", "Sizes", "Split"]
 
@@ -304,15 +306,15 @@ class Split:
 def _pairs(given: Any) -> tuple[Index, Index]:
     if isinstance(given, Observations):
         return given.rows, given.cols
-    try:
-        rows, cols = (np.asarray(part, dtype=np.intp) for part in given)
-    except (TypeError, ValueError):
+    parts = list(given) if hasattr(given, "__iter__") else []
+    if len(parts) != 2:
         msg = f"entries must be an Observations or a pair (rows, cols), got {type(given).__name__}."
-        raise DataError(msg) from None
+        raise DataError(msg)
+    rows, cols = plain_array(parts[0], "rows"), plain_array(parts[1], "cols")
     if rows.ndim != 1 or rows.shape != cols.shape:
         msg = f"rows and cols must be two vectors of equal length, got {rows.shape}, {cols.shape}."
         raise ShapeError(msg)
-    return rows, cols
+    return as_indices(rows, "row"), as_indices(cols, "column")
 
 
 def _codes(rows: Index, cols: Index, shape: tuple[int, int], name: str) -> Index:

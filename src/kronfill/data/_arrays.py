@@ -1,4 +1,8 @@
-"""Checks of single arrays: one pass, few temporaries; offenders are searched only on failure."""
+"""Checks of single arrays: one pass, few temporaries; offenders are searched only on failure.
+
+What users hand in becomes an array in :func:`plain_array` and nowhere else: ``np.asarray`` alone
+drops a mask.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from kronfill.errors import (
     DataError,
@@ -23,6 +28,7 @@ __all__ = [
     "IntArray",
     "check_finite",
     "check_shape",
+    "finite_array",
     "first_positions",
     "frozen",
     "is_finite",
@@ -30,6 +36,9 @@ __all__ = [
     "own_floats",
     "own_index",
     "own_positions",
+    "own_sparse",
+    "plain_array",
+    "real_array",
     "require_real",
 ]
 
@@ -94,28 +103,43 @@ def _is_read_only(array: npt.NDArray[Any]) -> bool:
         return False
 
 
-def _own(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a read-only C-contiguous array that no one else can write to.
+def plain_array(values: Any, name: str) -> npt.NDArray[Any]:
+    """Return what was handed in as a plain array, without copying; what a mask hides is refused."""
+    if scipy.sparse.issparse(values):
+        msg = (
+            f"{name} must be a dense array, got a sparse one of shape {values.shape}; toarray() "
+            "makes it dense."
+        )
+        raise ShapeError(msg)
+    if isinstance(values, np.ma.MaskedArray):
+        _refuse_masked(np.ma.getmaskarray(values), name)
+    elif isinstance(values, list | tuple):
+        hidden = [isinstance(v, np.ma.MaskedArray) and np.ma.is_masked(v) for v in values]
+        _refuse_masked(np.array(hidden, dtype=bool), name)
+    try:
+        return np.asarray(values)
+    except ValueError:
+        msg = f"{name} must be an array, got nested sequences of different lengths."
+        raise ShapeError(msg) from None
 
-    An array that is already so, down to the owner of its memory, is shared; all else is copied.
-    """
-    if array.dtype == dtype and array.flags.c_contiguous and _is_read_only(array):
-        return array
-    return frozen(np.array(array, dtype=dtype, order="C", copy=True, subok=False))
+
+def _refuse_masked(hidden: npt.NDArray[np.bool_], name: str) -> None:
+    """Raise if anything is hidden by a mask."""
+    if not hidden.any():
+        return
+    where = [", ".join(map(str, at)) for at in np.argwhere(hidden)[:3]]
+    shown = [f"({at})" if hidden.ndim > 1 else at for at in where]
+    msg = (
+        f"{name} is masked at position {listing(shown, int(hidden.sum()))}; leave masked entries "
+        "out or fill them in. Observations.from_matrix reads a masked matrix, in which they are "
+        "missing."
+    )
+    raise NonFiniteError(msg)
 
 
 def _vector(values: Any, name: str) -> npt.NDArray[Any]:
     """Return the input as a one-dimensional plain array without copying."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        shown, total = first_positions(np.ma.getmaskarray(values).ravel())
-        where = listing([str(k) for k in shown], total)
-        msg = f"{name} is masked at position {where}; leave the masked entries out"
-        raise NonFiniteError(msg)
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        msg = f"{name} must be one-dimensional, got nested sequences of different lengths"
-        raise ShapeError(msg) from None
+    array = plain_array(values, name)
     if array.ndim != 1:
         msg = f"{name} must be one-dimensional, got an array of shape {array.shape}; try .ravel()"
         raise ShapeError(msg)
@@ -123,25 +147,35 @@ def _vector(values: Any, name: str) -> npt.NDArray[Any]:
 
 
 def own_index(values: Any, name: str, size: int) -> IntArray:
-    """Return row or column indices as a read-only integer array, each in [0, size)."""
-    array = _vector(values, name)
+    """Return row or column indices as a read-only integer array of our own, each in [0, size).
+
+    The copy is what is checked: compiled code trusts an index, and what others hold, be it a file
+    that is mapped into memory read-only, may still change.
+    """
+    given = _vector(values, name)
     allowed = f"{name} must be integers in [0, {size - 1}]"
-    if array.size == 0:
+    if given.size == 0:
         return frozen(np.empty(0, dtype=np.intp))
-    if array.dtype.kind == "f":
-        bad = array != np.trunc(array)  # true of NaN; infinite entries fail the range check
-        if bad.any():
-            msg = f"{allowed}, got {_offenders(array, bad)}"
-            raise IndexRangeError(msg)
-    elif array.dtype.kind not in "iu":
-        msg = f"{allowed}, got {array.dtype} (first entry {array[0]!r}); for labels use from_long"
+    if given.dtype.kind not in "iuf":
+        msg = f"{allowed}, got {given.dtype} (first entry {given[0]!r}); for labels use from_long"
         raise IndexRangeError(msg)
-    if array.min() < 0 or array.max() >= size:
-        bad = (array < 0) | (array >= size)
-        msg = f"{allowed}, counted from 0, got {_offenders(array, bad)}; is the shape right?"
-        raise IndexRangeError(msg)
-    small = array.size >= _MANY and size < 2**31
-    return _own(array, np.int32 if small else np.intp)
+    small = given.size >= _MANY and size < 2**31
+    with np.errstate(invalid="ignore"):
+        index = np.array(given, dtype=np.int32 if small else np.intp)
+    same = np.can_cast(given.dtype, index.dtype) or np.array_equal(index, given)
+    if not same or index.min() < 0 or index.max() >= size:
+        raise IndexRangeError(_why_no_index(given, size, allowed))
+    return frozen(index)
+
+
+def _why_no_index(given: npt.NDArray[Any], size: int, allowed: str) -> str:
+    """Say which entries are no indices."""
+    if given.dtype.kind == "f":
+        fraction = given != np.trunc(given)  # true of NaN; infinite entries are out of range
+        if fraction.any():
+            return f"{allowed}, got {_offenders(given, fraction)}"
+    outside = (given < 0) | (given >= size)
+    return f"{allowed}, counted from 0, got {_offenders(given, outside)}; is the shape right?"
 
 
 def _offenders(array: npt.NDArray[Any], bad: npt.NDArray[np.bool_]) -> str:
@@ -150,22 +184,47 @@ def _offenders(array: npt.NDArray[Any], bad: npt.NDArray[np.bool_]) -> str:
     return listing([f"{array[k]} at position {k}" for k in shown], total)
 
 
-def require_real(array: npt.NDArray[Any], name: str) -> None:
+def require_real(array: Any, name: str) -> None:
     """Refuse text, dates and complex numbers; objects are left to the conversion."""
     if array.dtype.kind not in "biufO":
         msg = f"{name} must be real numbers, got dtype {array.dtype}; convert them first"
         raise DataError(msg)
 
 
-def own_floats(values: Any, name: str) -> FloatArray:
-    """Return numbers as a read-only float64 array (finiteness is checked elsewhere)."""
-    array = _vector(values, name)
+def real_array(values: Any, name: str) -> FloatArray:
+    """Return numbers as floats, in any number of dimensions, without copying where possible."""
+    array = plain_array(values, name)
     require_real(array, name)
     try:
-        return _own(array, np.float64)
+        return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         msg = f"{name} must be real numbers, got objects that are not ({error})"
         raise DataError(msg) from None
+
+
+def finite_array(values: Any, name: str) -> FloatArray:
+    """Return finite numbers as floats, in any number of dimensions."""
+    numbers = real_array(values, name)
+    if not is_finite(numbers):
+        where = tuple(int(k) for k in np.argwhere(~np.isfinite(numbers))[0])
+        at = where[0] if len(where) == 1 else where
+        msg = f"{name} must be finite, got {numbers[where]} at position {at}."
+        raise NonFiniteError(msg)
+    return numbers
+
+
+def own_floats(values: Any, name: str) -> FloatArray:
+    """Return numbers as a read-only float64 array (finiteness is checked elsewhere).
+
+    An array that is already so, down to the owner of its memory, is shared; all else is copied.
+    """
+    given = _vector(values, name)
+    numbers = real_array(given, name)
+    if numbers is not given:  # converted: ours already
+        return frozen(numbers)
+    if given.flags.c_contiguous and _is_read_only(given):
+        return given
+    return frozen(given.copy())
 
 
 def is_finite(array: FloatArray) -> bool:
@@ -187,7 +246,7 @@ def own_positions(index: Any, m: int) -> IntArray:
     """Return distinct positions in [0, m) from a mask, a slice or positions."""
     if isinstance(index, slice):
         return np.arange(m)[index]
-    array = np.asarray(index)
+    array = plain_array(index, "the index").copy()  # first ours, then checked
     if array.ndim != 1:
         msg = f"positions or a mask must be one-dimensional, got shape {array.shape}"
         raise ShapeError(msg)
@@ -207,3 +266,25 @@ def own_positions(index: Any, m: int) -> IntArray:
         msg = "positions must be distinct: an entry may be observed once"
         raise DuplicateEntryError(msg)
     return array.astype(np.intp, copy=False)
+
+
+def own_sparse(matrix: Any, name: str) -> Any:
+    """Return a copy of a sparse matrix of real numbers that is safe to convert and multiply.
+
+    scipy trusts the indices that a matrix stores, which anyone may have changed; here they are
+    looked at.
+    """
+    if matrix.ndim != 2:
+        msg = f"{name} must have two dimensions, got a sparse array of shape {matrix.shape}"
+        raise ShapeError(msg)
+    require_real(matrix, name)
+    mine = matrix.tocsr() if matrix.format in ("lil", "dok") else matrix.copy()
+    try:
+        if mine.format == "coo":
+            return scipy.sparse.coo_array((mine.data, (mine.row, mine.col)), shape=mine.shape)
+        if mine.format != "dia":
+            mine.check_format(full_check=True)
+    except ValueError as error:
+        msg = f"{name} is a sparse matrix whose indices do not fit together ({error})"
+        raise DataError(msg) from None
+    return mine

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from kronfill.data._arrays import FloatArray, IntArray, first_positions, listing, require_real
+from kronfill.data._arrays import (
+    FloatArray,
+    IntArray,
+    first_positions,
+    listing,
+    own_sparse,
+    plain_array,
+    require_real,
+)
 from kronfill.data._entries import (
     Entries,
     Grid,
@@ -16,11 +25,12 @@ from kronfill.data._entries import (
     check_duplicates,
     check_policy,
 )
-from kronfill.data._tables import Table, is_table, open_table
+from kronfill.data._tables import Table, axis_indexes, is_labelled_array, is_table, open_table
 from kronfill.data.labels import Labels
 from kronfill.errors import (
     DataError,
     EmptyDataError,
+    KronfillWarning,
     LabelError,
     NonFiniteError,
     ParameterError,
@@ -42,9 +52,29 @@ def read_matrix(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> tu
         array = table.dense()
         observed = ~np.isnan(array)
     else:
+        row_labels, col_labels = _coordinates(A, row_labels, col_labels)
         array, observed = _read_array(A)
     grid = Grid.build(array.shape, row_labels, col_labels)
     return _dense_entries(array, observed, grid), grid
+
+
+def _coordinates(A: Any, row_labels: Any, col_labels: Any) -> tuple[Any, Any]:
+    """Return the labels of an array of xarray, and say which coordinates are not used."""
+    if not is_labelled_array(A) or A.ndim != 2:
+        return row_labels, col_labels
+    more = [name for name, part in A.coords.items() if part.ndim and name not in A.indexes]
+    if more:
+        msg = (
+            f"The coordinates {', '.join(map(repr, more))} of the DataArray label neither rows nor "
+            "columns and are not used. What is known about an axis is given beside the table: rows="
+            " and cols= of kronfill.complete."
+        )
+        warnings.warn(msg, KronfillWarning, stacklevel=4)
+    own = axis_indexes(A)
+    return (
+        _only_one("row", None if own[0] is None else list(own[0]), row_labels),
+        _only_one("column", None if own[1] is None else list(own[1]), col_labels),
+    )
 
 
 def _only_one(axis: str, own: list[Any] | None, given: Any) -> Any:
@@ -61,8 +91,8 @@ def _read_array(A: Any) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     """Return a dense matrix as floats and what of it is observed."""
     masked = isinstance(A, np.ma.MaskedArray)
     try:
-        array = np.asarray(A)
-    except ValueError:
+        array = np.asarray(A) if masked else plain_array(A, "the matrix")
+    except ShapeError:
         msg = "the rows of the matrix differ in length; fill the gaps with NaN"
         raise ShapeError(msg) from None
     if array.ndim != 2:
@@ -93,11 +123,9 @@ def _dense_entries(array: FloatArray, observed: npt.NDArray[np.bool_], grid: Gri
 
 def _read_sparse(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> tuple[Entries, Grid]:
     """Read the stored entries of a scipy.sparse matrix or array."""
-    if A.ndim != 2:
-        msg = f"a matrix must have two dimensions, got a sparse array of shape {A.shape}"
-        raise ShapeError(msg)
-    grid = Grid.build(A.shape, row_labels, col_labels)
-    stored = A.tocoo()
+    own = own_sparse(A, "the matrix")
+    grid = Grid.build(own.shape, row_labels, col_labels)
+    stored = own.tocoo()
     if A.format in ("bsr", "dia"):  # these pad with zeros: a zero says nothing here
         stored.eliminate_zeros()
     entries = Entries.build(stored.row, stored.col, stored.data, None, grid)

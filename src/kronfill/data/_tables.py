@@ -14,9 +14,12 @@ import numpy as np
 
 from kronfill.data._arrays import FloatArray, IntArray
 from kronfill.data.labels import is_missing
-from kronfill.errors import DataError, MissingDependencyError
+from kronfill.errors import DataError, LabelError, MissingDependencyError
 
-__all__ = ["Table", "import_pandas", "is_table", "open_table"]
+__all__ = [
+    "Table", "axis_indexes", "import_pandas", "is_labelled_array", "is_table", "open_table",
+    "refuse_coordinates",
+]  # fmt: skip
 
 _NUMBER_OBJECTS = frozenset(
     ["floating", "integer", "mixed-integer-float", "boolean", "decimal", "empty"]
@@ -196,6 +199,35 @@ def is_table(table: Any) -> bool:
     return hasattr(table, "__dataframe__") or (
         hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")
     )
+
+
+def is_labelled_array(values: Any) -> bool:
+    """Return whether this is an array of xarray whose items have labels, without importing it."""
+    xarray = sys.modules.get("xarray")
+    is_array = xarray is not None and isinstance(values, xarray.DataArray)
+    return is_array and any(part.ndim for part in values.coords.values())
+
+
+def axis_indexes(table: Any) -> tuple[Any, Any]:
+    """Return what a table calls its rows and columns, as pandas has it; None where it has not."""
+    if _is_pandas(table):
+        return table.index, table.columns
+    if is_labelled_array(table) and table.ndim == 2:
+        row, col = (table.indexes.get(name) for name in table.dims)
+        return row, col
+    return None, None
+
+
+def refuse_coordinates(values: Any, name: str) -> None:
+    """Raise if reading the bare numbers would lose the labels of an array of xarray."""
+    if is_labelled_array(values):
+        lost = ", ".join(repr(label) for label, part in values.coords.items() if part.ndim)
+        msg = (
+            f"{name} is a DataArray of xarray with the coordinates {lost}, which would be lost. "
+            "Give its to_pandas(), a table with labels, or its to_numpy(), bare numbers in this "
+            "order."
+        )
+        raise LabelError(msg)
 
 
 def open_table(table: Any) -> Table:

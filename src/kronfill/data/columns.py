@@ -61,7 +61,7 @@ class Axis:
                 f"kernel made from a table with an index; got {column.type}."
             )
             raise IndexRangeError(msg)
-        index = column.to_numpy()
+        index = column.to_numpy().copy()  # first ours, then checked: compiled code trusts it
         bad = (index < 0) | (index >= self.size)
         if bad.any():
             at = int(np.argmax(bad))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from kronfill.data._arrays import FloatArray, IntArray, frozen, own_floats, own_positions
+from kronfill.data._arrays import (
+    FloatArray,
+    IntArray,
+    frozen,
+    own_floats,
+    own_index,
+    own_positions,
+)
 from kronfill.data._entries import Entries, Grid, check_duplicates
 from kronfill.data._readers import read_long, read_matrix
 from kronfill.data._tables import import_pandas
@@ -54,9 +62,10 @@ class Observations:
 
     Notes
     -----
-    The arrays handed in are copied, unless they are read-only (down to the owner of their memory),
-    contiguous and of the right type already: those are shared. Entries keep their order. From
-    2^24 observations on `rows` and `cols` take 4 bytes each (int32), where the shape allows it.
+    The arrays handed in are copied, but for values and weights that are read-only (down to the
+    owner of their memory), contiguous and of the right type already: those are shared. A masked
+    entry is an error. Entries keep their order. From 2^24 observations on `rows` and `cols` take 4
+    bytes each (int32), where the shape allows it.
 
     Examples
     --------
@@ -311,6 +320,18 @@ position 1; is the shape right?
         new.check_numbers(self._grid)
         return self._trusted(new, self._grid)
 
+    def _with_weights(self, weights: npt.ArrayLike) -> Observations:
+        """Return the same entries with other weights, given in the same order."""
+        old = self._entries
+        new = Entries(old.rows, old.cols, old.values, own_floats(weights, "weights"))
+        new.check_lengths()
+        new.check_numbers(self._grid)
+        return self._trusted(new, self._grid)
+
+    def _in(self, shape: tuple[int, int], row_labels: Any, col_labels: Any) -> Observations:
+        """Return the same entries in a matrix that is at least as large, with these labels."""
+        return self._trusted(self._entries, Grid.build(shape, row_labels, col_labels))
+
     def to_dense(self, fill: float = np.nan) -> FloatArray:
         """Return the whole matrix as an array, with `fill` where nothing was observed."""
         dense = np.full(self.shape, fill, dtype=np.float64)
@@ -366,7 +387,7 @@ position 1; is the shape right?
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Observations._trusted, (self._entries, self._grid)
+        return _rebuild, (self._entries, self._grid)
 
     def __repr__(self) -> str:
         cold = ((self.cold_rows.size, "cold row"), (self.cold_cols.size, "cold column"))
@@ -380,6 +401,13 @@ position 1; is the shape right?
             f"values from {self.values.min():.6g} to {self.values.max():.6g},\n"
             f"             {', '.join(extra)})"
         )
+
+
+def _rebuild(entries: Entries, grid: Grid) -> Observations:
+    """Unpickle observations, whose indices may have come as a file mapped into memory."""
+    rows = own_index(entries.rows, "rows", grid.shape[0])
+    cols = own_index(entries.cols, "cols", grid.shape[1])
+    return Observations._trusted(replace(entries, rows=rows, cols=cols), grid)
 
 
 def _require(labels: Labels | None, axis: str) -> Labels:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kronfill.data import Observations
+from kronfill.data._arrays import finite_array
 from kronfill.errors import (
     DataError,
     EmptyDataError,
@@ -158,7 +159,9 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             y = X.values
         if y is None:
             raise ParameterError(self._needs_y("score"))
-        return float(super().score(X, y, sample_weight=sample_weight))
+        if sample_weight is not None:
+            sample_weight = finite_array(sample_weight, "sample_weight")
+        return float(super().score(X, finite_array(y, "y"), sample_weight=sample_weight))
 
     # Beyond scikit-learn.
 
@@ -233,9 +236,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             weights = weights_of(X, y, sample_weight)
             self._pairs(X, reset=True)
             check_shape(X.shape, sizes)
-            if weights is X.weights:
-                return X
-            return Observations(X.rows, X.cols, X.values, X.shape, weights=weights)
+            return X if weights is X.weights else X._with_weights(weights)
         if y is None:
             raise ParameterError(self._needs_y("fit"))
         rows, cols = self._pairs(X, reset=True, own=False)

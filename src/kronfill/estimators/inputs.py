@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
 from kronfill.data import Observations
+from kronfill.data._arrays import plain_array
 from kronfill.errors import (
     DataError,
     IndexRangeError,
@@ -41,8 +42,8 @@ def two_columns(X: Any, name: str) -> NDArray[Any]:
         )
         raise ShapeError(msg)
     try:
-        array = np.asarray(X)
-    except ValueError:
+        array = plain_array(X, "X")
+    except ShapeError:
         msg = f"{wanted}; got nested sequences of different lengths."
         raise ShapeError(msg) from None
     if array.ndim != 2:
@@ -83,10 +84,7 @@ def weights_of(observations: Observations, y: Any, sample_weight: Any) -> Any:
 
 def several_targets(y: Any) -> Floats | None:
     """Several targets as an array of shape (m, t); None if there is one."""
-    try:
-        given = np.asarray(y)
-    except ValueError:  # nested sequences of different lengths: refused where one target is read
-        return None
+    given = plain_array(y, "y")
     if given.ndim != 2 or given.shape[1] < 2:
         return None
     try:
@@ -105,8 +103,11 @@ def several_targets(y: Any) -> Floats | None:
 
 def column(y: Any) -> NDArray[Any]:
     """One value per entry; a column vector is taken with scikit-learn's warning."""
+    array = plain_array(y, "y")
+    if array.ndim == 1:
+        return array
     try:
-        return np.asarray(column_or_1d(y, warn=True))
+        return np.asarray(column_or_1d(array, warn=True))
     except (TypeError, ValueError) as error:
         raise ShapeError(str(error)) from None
 
@@ -141,9 +142,7 @@ def as_indices(column: NDArray[Any], axis: str, own: bool = True) -> Index:
             f"{axis} indices in X must be integers up to 2^53, got {numbers[at]} at position {at}."
         )
         raise IndexRangeError(msg)
-    index = np.array(numbers, dtype=np.intp, order="C")
-    index.flags.writeable = False  # ours: Observations need not copy it again
-    return index
+    return np.array(numbers, dtype=np.intp, order="C")
 
 
 def _objects_as_numbers(column: NDArray[Any]) -> NDArray[Any]:
@@ -201,6 +200,6 @@ def positions(items: Any, size: int, axis: str) -> Index | None:
     """Positions of known items, checked; None stands for all."""
     if items is None:
         return None
-    index = as_indices(np.atleast_1d(np.asarray(items)), axis)
+    index = as_indices(np.atleast_1d(plain_array(items, f"{axis} indices")), axis)
     check_range(index, size, axis)
     return index

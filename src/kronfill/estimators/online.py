@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill.data import Observations
+from kronfill.data._arrays import plain_array, real_array
 from kronfill.errors import DataError, EmptyDataError, ParameterError, ShapeError
 from kronfill.estimators.inputs import (
     check_range,
@@ -147,15 +148,11 @@ class Online(GaussianProcessReading):
         if isinstance(X, Observations):
             weights = weights_of(X, y, sample_weight)
             check_shape(X.shape, self.shape_)
-            if weights is X.weights:
-                return X
-            return Observations(X.rows, X.cols, X.values, X.shape, weights=weights)
+            return X if weights is X.weights else X._with_weights(weights)
         if y is None:
             raise ParameterError(self._needs_y("partial_fit"))
         rows, cols = self._entries(X)
-        plain = isinstance(y, np.ndarray) and y.ndim == 1  # nothing to convert, or to warn about
-        values = y if plain else column(y)
-        return Observations(rows, cols, values, self.shape_, weights=sample_weight)
+        return Observations(rows, cols, column(y), self.shape_, weights=sample_weight)
 
     def _entries(self, X: Any) -> tuple[Index, Index]:
         rows, cols = self._pairs(X, reset=False)
@@ -221,10 +218,12 @@ class Online(GaussianProcessReading):
         at = AXES.index(axis)
         self._check_unchanged()
         n = self.shape_[1 - at]
-        where = positions(np.asarray(index), n, "column" if at == 0 else "row")
+        where = positions(plain_array(index, "index"), n, "column" if at == 0 else "row")
         assert where is not None
-        y = np.asarray(values, dtype=float).reshape(-1)
-        weights = np.ones(len(where)) if sample_weight is None else np.asarray(sample_weight, float)
+        y = real_array(values, "values").reshape(-1)
+        weights = np.ones(len(where))
+        if sample_weight is not None:
+            weights = real_array(sample_weight, "sample_weight")
         if len(where):
             none = np.zeros(len(where), np.intp)
             Observations(none, where, y, (1, n), weights=weights)  # raises what is wrong with them

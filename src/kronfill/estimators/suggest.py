@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
+from kronfill.data._arrays import real_array
 from kronfill.data._tables import import_pandas
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
 from kronfill.estimators.base import check_rank
@@ -297,7 +298,7 @@ def _prices(cost: Any, rows: Index, cols: Index, shape: tuple[int, int]) -> Floa
     """Cost of each candidate, checked."""
     if cost is None:
         return np.ones(len(rows))
-    prices = np.asarray(cost, dtype=np.float64)
+    prices = real_array(cost, "cost")
     if prices.shape == shape:
         prices = prices[rows, cols]
     if prices.shape != rows.shape:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kronfill.data._arrays import own_sparse
 from kronfill.errors import KernelError, NonFiniteError, NotSymmetricError, ShapeError
 from kronfill.kernels._frames import is_frame, labelled_square, optional_import
 from kronfill.kernels._indexing import frozen
@@ -33,12 +34,12 @@ def read_graph(graph: Any) -> tuple[Any, tuple[Any, ...] | None]:
     elif is_frame(graph):
         graph, labels = labelled_square(graph, "the adjacency matrix")
     if sparse.issparse(graph):
-        weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
+        weights = sparse.csr_array(own_sparse(graph, "the adjacency matrix"), dtype=np.float64)
         weights.sum_duplicates()
     else:
         try:
-            weights = as_real(graph).copy()
-        except (TypeError, ValueError) as error:
+            weights = as_real(graph, "the adjacency matrix").copy()
+        except TypeError as error:
             msg = (
                 "graph must be a networkx graph or an adjacency matrix (array, scipy.sparse, data "
                 f"frame), got {type(graph).__name__}"

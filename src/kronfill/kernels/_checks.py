@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.errors import ParameterError
+from kronfill.data._arrays import plain_array
+from kronfill.errors import NonFiniteError, ParameterError
 from kronfill.kernels._indexing import FloatArray
 
 __all__ = ["positive_integer", "positive_values", "real_at_least"]
@@ -34,7 +35,9 @@ def positive_integer(value: Any, name: str) -> int:
 def positive_values(value: Any, width: int, name: str) -> float | FloatArray:
     """Check a positive number, or one for each of `width` features."""
     try:
-        array = np.array(value, dtype=np.float64)
+        array = np.array(plain_array(value, name), dtype=np.float64)
+    except NonFiniteError:
+        raise
     except (TypeError, ValueError):
         array = np.array(np.nan)
     if not (np.isfinite(array) & (array > 0)).all() or array.shape not in {(), (width,)}:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kronfill.data._arrays import plain_array
 from kronfill.errors import IndexRangeError
 
 __all__ = ["FloatArray", "IntArray", "as_positions", "frozen", "positions_from_key"]
@@ -29,7 +30,7 @@ def as_positions(items: npt.ArrayLike | None, n: int, name: str) -> IntArray | N
     """Return item positions as a 1-D integer array; None, which means all items, stays None."""
     if items is None:
         return None
-    array = np.asarray(items)
+    array = plain_array(items, name).copy()  # first ours, then checked
     if array.size == 0:
         return np.empty(0, dtype=np.intp)
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -51,7 +52,7 @@ def positions_from_key(key: Any, n: int, name: str) -> tuple[IntArray | None, bo
     if isinstance(key, slice):
         whole = key == slice(None)
         return (None if whole else np.arange(*key.indices(n), dtype=np.intp)), False
-    array = np.asarray(key)
+    array = plain_array(key, name)
     if array.dtype == bool:
         if array.shape != (n,):
             msg = f"{name}: a mask must have shape ({n},), got {array.shape}"

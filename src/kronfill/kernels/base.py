@@ -399,8 +399,8 @@ def inherited(*parts: Kernel) -> dict[str, bool]:
 
 def _as_finite(V: npt.ArrayLike) -> FloatArray:
     try:
-        array = np.asarray(as_real(V), order="C")
-    except (TypeError, ValueError) as error:
+        array = np.asarray(as_real(V, "V"), order="C")
+    except TypeError as error:
         msg = f"V must be an array of numbers, got {type(V).__name__}: {error}"
         raise KernelError(msg) from error
     if not np.isfinite(array).all():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kronfill.data._arrays import own_sparse
 from kronfill.errors import FeatureError, KronfillWarning, NonFiniteError, ShapeError
 from kronfill.kernels._frames import (
     Labels,
@@ -325,13 +326,13 @@ def _refuse_infinite(frame: Any, kinds: dict[str, list[Any]]) -> None:
 def _as_matrix(features: Any, width: int | None) -> Any:
     """Return an array or sparse matrix as checked floats of shape (items, features)."""
     if sparse.issparse(features):
-        matrix = sparse.csr_array(features, dtype=np.float64, copy=True)
+        matrix = sparse.csr_array(own_sparse(features, "features"), dtype=np.float64)
         matrix.sum_duplicates()
         _refuse_bad(matrix.data, matrix)
         return matrix
     try:
-        array = np.array(as_real(features), order="C")
-    except (TypeError, ValueError) as error:
+        array = np.array(as_real(features, "features"), order="C")
+    except TypeError as error:
         msg = (
             f"features must be numbers, got {type(features).__name__}: {error}; give columns of "
             "other kinds (strings, dates) in a data frame"

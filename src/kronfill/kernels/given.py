@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from kronfill.data._arrays import own_sparse
 from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
 from kronfill.kernels._frames import is_frame, labelled_square
 from kronfill.kernels._indexing import FloatArray, IntArray
@@ -327,7 +328,7 @@ def _precomputed(K: Any, labels: Sequence[Any] | None, name: str, *, copy: bool 
     elif sparse.issparse(K):
         advice = "Use fewer items, or build the kernel from features."
         require_memory(2 * 8 * K.shape[0] ** 2, f"{name} as a dense matrix", advice)
-        K = K.toarray()
+        K = own_sparse(K, name).toarray()
     checked = check_symmetric_psd(K, name, copy=copy)
     if labels is not None:
         found = tuple(labels)
@@ -382,7 +383,9 @@ def similarities(
         if is_frame(diagonal):  # a Series, matched by label
             diagonal = diagonal.reindex(given.index)
     else:
-        cross = _finite(given.toarray() if sparse.issparse(given) else given, "similarities")
+        if sparse.issparse(given):
+            given = own_sparse(given, "the similarities of new items").toarray()
+        cross = _finite(given, "similarities")
         if cross.ndim != 2 or cross.shape[1] != kernel.n:
             msg = (
                 f"new items of {kernel!r} are described by their similarities with its {kernel.n} "
@@ -404,8 +407,8 @@ def similarities(
 
 def _finite(values: npt.ArrayLike, name: str) -> FloatArray:
     try:
-        array = as_real(values).copy()
-    except (TypeError, ValueError) as error:
+        array = as_real(values, f"the {name} of new items").copy()
+    except TypeError as error:
         msg = f"the {name} of new items must be numbers, got {type(values).__name__}: {error}"
         raise KernelError(msg) from error
     if not np.isfinite(array).all():

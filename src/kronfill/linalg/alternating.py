@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from kronfill.data._arrays import finite_array
 from kronfill.errors import ParameterError, ShapeError
 from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.solution import Solution, Status
@@ -160,13 +161,10 @@ def leading_pair(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Floa
 
 def given_pair(start: Any, shapes: tuple[tuple[int, int], tuple[int, int]]) -> list[Floats]:
     """Check a starting point that was handed in."""
-    try:
-        pair = [np.asarray(part, dtype=float) for part in start]
-    except (TypeError, ValueError):
-        pair = []
-    if len(pair) != 2:
+    if not hasattr(start, "__len__") or len(start) != 2:
         msg = f"start must be one of {STARTS} or a pair of arrays, got {type(start).__name__}."
         raise ParameterError(msg)
+    pair = [finite_array(part, "start") for part in start]
     if tuple(part.shape for part in pair) != shapes:
         got = " and ".join(str(part.shape) for part in pair)
         msg = f"The starting factors must have shapes {shapes[0]} and {shapes[1]}, got {got}."

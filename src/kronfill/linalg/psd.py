@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh, lapack
 
+from kronfill.data._arrays import plain_array
+from kronfill.data._tables import refuse_coordinates
 from kronfill.errors import NonFiniteError, NotPSDError, NotSymmetricError, ShapeError
 
 __all__ = ["as_real", "check_symmetric_psd", "nearest_psd"]
@@ -136,13 +138,15 @@ def nearest_psd(matrix: Any) -> Any:
     return product
 
 
-def as_real(values: Any) -> FloatArray:
+def as_real(values: Any, name: str) -> FloatArray:
     """Return an array of float64, without copying where possible; only real numbers will do.
 
     Parameters
     ----------
     values : array_like
-        Numbers or booleans.
+        Numbers or booleans, one for each item or pair of items.
+    name : str
+        What to call them in an error message.
 
     Returns
     -------
@@ -150,21 +154,27 @@ def as_real(values: Any) -> FloatArray:
 
     Raises
     ------
-    TypeError, ValueError
+    DataError
+        If a mask hides some of them, or labels would be lost.
+    TypeError
         If these are complex numbers, dates, strings or anything else that is no real number.
     """
-    array = np.asarray(values)
+    refuse_coordinates(values, name)
+    array = plain_array(values, name)
     if array.dtype.kind not in "biufO":
         msg = f"real numbers are needed, not {array.dtype}"
         raise TypeError(msg)
-    return np.asarray(array, dtype=np.float64)
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except ValueError as error:
+        raise TypeError(str(error)) from None
 
 
 def _square_floats(matrix: npt.ArrayLike, name: str) -> FloatArray:
     """Return the matrix as float64 without copying where possible."""
     try:
-        K = as_real(matrix)
-    except (TypeError, ValueError) as error:
+        K = as_real(matrix, name)
+    except TypeError as error:
         msg = f"{name} must be a square matrix of numbers, got {type(matrix).__name__}: {error}"
         raise ShapeError(msg) from error
     if K.ndim != 2 or K.shape[0] != K.shape[1]:

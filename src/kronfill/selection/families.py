@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.data._arrays import real_array
 from kronfill.errors import KernelError, ParameterError
 from kronfill.kernels import Kernel, as_kernel
 
@@ -200,7 +201,7 @@ class Parameters(Family):
         self._shapes: dict[str, tuple[int, ...]] = {}
         logs = []
         for name, value in start.items():
-            array = np.asarray(value, dtype=float)
+            array = real_array(value, name)
             if not (np.isfinite(array).all() and (array > 0).all()):
                 msg = f"The starting value of {name} must be positive, got {value!r}."
                 raise ParameterError(msg)

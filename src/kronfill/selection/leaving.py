@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.data._arrays import plain_array
 from kronfill.errors import ParameterError
 from kronfill.linalg.criteria import criteria, exact_form, group_residuals
 from kronfill.linalg.reduction import DualForm
@@ -88,7 +89,7 @@ def leave_out(
 
 def _items(items: Any, group: Index, by: str) -> Index:
     """What is to be left out, checked."""
-    chosen = np.atleast_1d(np.asarray(items))
+    chosen = np.atleast_1d(plain_array(items, "items"))
     unknown = np.setdiff1d(chosen, group)
     if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or len(unknown):
         what = "positions of observations" if by == "entry" else f"{by}s with observations"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
+from kronfill.data._arrays import real_array
 from kronfill.errors import (
     ConvergenceWarning,
     EmptyDataError,
@@ -226,7 +227,7 @@ def _names(criterion: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _grid(mus: Any) -> Floats:
-    grid = np.sort(np.atleast_1d(np.asarray(mus, dtype=float)))[::-1]
+    grid = np.sort(np.atleast_1d(real_array(mus, "mus")))[::-1]
     if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid).all() and (grid > 0).all()):
         msg = f"mus must be positive finite numbers, got {mus!r}."
         raise ParameterError(msg)

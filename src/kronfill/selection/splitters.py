@@ -24,6 +24,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from kronfill.data import Observations
+from kronfill.data._arrays import plain_array
 from kronfill.errors import ParameterError, ShapeError
 
 __all__ = ["ColumnKFold", "EntryKFold", "RowColumnKFold", "RowKFold"]
@@ -33,7 +34,7 @@ Index = NDArray[np.intp]
 
 def _pairs(X: Any) -> NDArray[Any]:
     """The (m, 2) array of index pairs."""
-    pairs = X.X if isinstance(X, Observations) else np.asarray(X)
+    pairs = X.X if isinstance(X, Observations) else plain_array(X, "X")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         msg = f"X must have shape (m, 2), one (row, column) pair per entry; got {pairs.shape}."
         raise ShapeError(msg)
