@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from numpy.testing import assert_allclose
 
 import kronfill as kf
@@ -34,6 +35,16 @@ def table():
     frame = pd.DataFrame(values, index=PLACES.index, columns=DAYS.index)
     frame.loc["p3"] = np.nan
     return frame.iloc[[5, 3, 0, 1, 2, 4, 6, 7, 9, 8], :6]
+
+
+def test_an_array_of_xarray_keeps_its_labels():
+    frame = table().rename_axis("place").rename_axis("day", axis=1)
+    array = xr.DataArray(frame)
+    plain = kf.complete(frame, PLACES, DAYS, mu=0.1)
+    done = kf.complete(array, PLACES, DAYS, mu=0.1)
+    pd.testing.assert_frame_equal(done.filled, plain.filled, check_freq=False)
+    with pytest.raises(ParameterError, match="to_pandas"):
+        kf.complete(frame, rows=xr.DataArray(PLACES[["x", "y"]]), mu=0.1)
 
 
 @pytest.mark.parametrize("method", ["kkmcex", "rrmcex", "kmc", "imc", "mc"])

@@ -571,6 +571,19 @@ def test_large_arrays_stay_in_the_file_and_small_ones_do_not(tmp_path):
     assert_array_equal(back.predict([[199_999, 2]]), before)
 
 
+def test_indices_do_not_stay_in_the_file(tmp_path):
+    """Compiled code trusts them, and a file can change after it was checked."""
+    rows = np.arange(140_000)
+    seen = kf.Observations(rows, 0 * rows, rows % 7 + 1.0, (len(rows), 1))
+    assert seen.rows.nbytes >= arrays.MAPPED_FROM
+    back = saved(kf.MC(rank=1, mu=0.1).fit(seen), tmp_path).observations_
+    path = tmp_path / "model.kf"
+    with path.open("r+b") as file:  # in place
+        file.write(b"\xff" * path.stat().st_size)
+    assert_array_equal(back.rows, seen.rows)
+    assert_array_equal(back.cols, seen.cols)
+
+
 def test_numbers_of_large_arrays_are_checked_unless_told_otherwise(tmp_path):
     path = tmp_path / "model.kf"
     kf.MC((200_000, 3), rank=1).fit([[0, 0], [199_999, 2]], [1.0, 2.0]).save(path)

@@ -38,6 +38,9 @@ def complete(
     center: Any = "mean",
     random_state: Any = 0,
     unmatched: str = "error",
+    row: Any = None,
+    col: Any = None,
+    value: Any = None,
 ) -> Completion:
     """Fill in the missing entries of a table from what is known about its rows and columns.
 
@@ -50,7 +53,9 @@ def complete(
     Parameters
     ----------
     table : DataFrame, array-like or Observations
-        Rows and columns with missing entries (NaN); index and columns are the labels.
+        Rows and columns with missing entries (NaN); index and columns (of an xarray the
+        coordinates) are the labels. Or a long table, each line of which is an entry: say so with
+        ``row``, ``col`` and ``value``.
     rows, cols : DataFrame, networkx graph, Kernel, array-like or None
         What is known about each axis, matched by label: a table of features (numbers, categories,
         dates), a graph whose nodes are the labels, a kernel, a similarity matrix (as a DataFrame
@@ -69,6 +74,10 @@ def complete(
     unmatched : {"error", "keep", "drop"}, default="error"
         What to do with rows (columns) of the table that the side information lacks: "keep" takes
         them as known by their entries only, "drop" leaves them out.
+    row, col, value : hashable, optional
+        The columns of a long table that hold the row label, the column label and the value; all
+        three or none. A table that could be either is refused unless they are given;
+        ``Observations.from_matrix(table)`` says that it is wide.
 
     Returns
     -------
@@ -90,7 +99,14 @@ def complete(
     ((4, 2), 0)
     >>> done.status.loc["d", "tue"]
     'extrapolated'
+
+    A long table:
+
+    >>> seen = pd.DataFrame({"user": [7, 7, 8], "film": [1, 2, 1], "stars": [5.0, 3.0, 4.0]})
+    >>> kf.complete(seen, method="mc", rank=1, row="user", col="film", value="stars").filled.shape
+    (2, 2)
     """
+    table = _entries(table, row, col, value)
     problem = Problem.of(
         table, rows, cols, method, mu=mu, rank=rank, center=center,
         random_state=random_state, unmatched=unmatched,
@@ -102,6 +118,21 @@ def complete(
         )
         warnings.warn(message, KronfillWarning, stacklevel=2)
     return Completion.of(problem)
+
+
+def _entries(table: Any, row: Any, col: Any, value: Any) -> Any:
+    """The table as it is, or the entries of a long one."""
+    named = {"row": row, "col": col, "value": value}
+    if all(name is None for name in named.values()):
+        return table
+    missing = [f"{role}=" for role, name in named.items() if name is None]
+    if missing:
+        msg = (
+            f"A long table needs the names of its three columns; {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing beside row=, col= or value=."
+        )
+        raise ParameterError(msg)
+    return Observations.from_long(table, row, col, value)
 
 
 class Completion(Described):

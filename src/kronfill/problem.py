@@ -13,6 +13,7 @@ from kronfill.data import Observations
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
 from kronfill.data._tables import axis_indexes
+from kronfill.data.layouts import refuse_long
 from kronfill.errors import EmptyDataError, LabelError, ParameterError
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
 from kronfill.estimators.base import MatrixRegressor
@@ -216,6 +217,8 @@ class Problem:
 
 def labelled(table: Any) -> Observations:
     """Return a table of any form as observations with labels, indices where it has none."""
+    if not isinstance(table, Observations):
+        refuse_long(table)
     obs = table if isinstance(table, Observations) else Observations.from_matrix(table)
     if obs.row_labels is not None and obs.col_labels is not None:
         return obs

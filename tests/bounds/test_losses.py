@@ -98,6 +98,8 @@ def test_splits_refuse_what_is_no_split():
         Split.of(train, ([5], [0]))
     with pytest.raises(ShapeError, match="equal length"):
         Split.of(([0, 1], [0]), shape=(2, 2))
+    with pytest.raises(DataError, match=r"must be integers, got 0\.7"):
+        Split.of(([0.7], [0]), shape=(2, 2))
     with pytest.raises(ParameterError, match="u must be a positive integer"):
         _ = Split.of(kf.Observations.from_matrix(np.ones((2, 2)))).sizes
     assert Split.of(train, test).sizes.n == 3

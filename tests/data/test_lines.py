@@ -55,6 +55,15 @@ def test_codes_are_whole_numbers():
         AXES[0].codes(pa.array([1, 2, None]), "here", 10)
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_codes_are_not_shared_with_the_table(kind):
+    given = np.array([1, 0, 1], dtype=kind)
+    codes = AXES[0].codes(pa.array(given), "here", 0)
+    assert not np.shares_memory(codes, given)
+    given[:] = 10**6
+    assert codes.tolist() == [1, 0, 1]
+
+
 def test_text_labels_leave_integers_as_codes():
     axis = Axis("row", 2, ("x", "y"))
     assert axis.codes(pa.array([1, 0]), "here", 0).tolist() == [1, 0]

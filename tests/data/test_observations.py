@@ -6,6 +6,7 @@ import copy
 import pickle
 
 import hypothesis.strategies as st
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse
@@ -148,6 +149,37 @@ def test_read_only_arrays_are_shared(source, tmp_path):
         np.save(tmp_path / "values.npy", values)
         values = np.load(tmp_path / "values.npy", mmap_mode="r")
     assert np.shares_memory(Observations([0, 1], [0, 0], values, (2, 1)).values, values)
+
+
+def test_indices_are_never_shared(tmp_path):
+    """A file that is mapped read-only can still change, and compiled code trusts an index."""
+    np.save(tmp_path / "rows.npy", np.arange(4))
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    cols = np.zeros(4, dtype=np.intp)
+    cols.flags.writeable = False
+    obs = Observations(rows, cols, np.arange(4.0), (4, 1))
+    np.load(tmp_path / "rows.npy", mmap_mode="r+")[:] = 2**40
+    cols.flags.writeable = True
+    cols[:] = -7
+    assert rows[0] == 2**40
+    assert obs.X.tolist() == [[0, 0], [1, 0], [2, 0], [3, 0]]
+
+
+def test_indices_are_not_shared_with_a_pickle_that_is_mapped(tmp_path):
+    rows = np.arange(3000)
+    joblib.dump(Observations(rows, 0 * rows, 1.0 * rows, (3000, 1)), tmp_path / "obs.joblib")
+    back = joblib.load(tmp_path / "obs.joblib", mmap_mode="r")
+    assert back.rows.base is None
+    assert back.cols.base is None
+    assert not back.rows.flags.writeable
+
+
+@pytest.mark.parametrize("value", [2**32, 2**32 + 1, -(2**32), 2**63, 2.0**33, np.inf])
+def test_no_index_wraps_around_when_it_is_made_smaller(value, monkeypatch):
+    monkeypatch.setattr("kronfill.data._arrays._MANY", 1)
+    assert Observations([1, 0], [0, 0], [1.0, 2.0], (2, 1)).rows.dtype == np.int32
+    with pytest.raises(IndexRangeError, match="at position 1"):
+        Observations(np.array([0, value]), [0, 0], [1.0, 2.0], (2, 1))
 
 
 def test_with_values_and_fill():

@@ -162,6 +162,67 @@ def test_wide_and_long_are_told_apart(tmp_path):
     assert entries(tmp_path, "v,u,i\n3,1,1\n4,2,2\n", row="u", col="i").names == ("u", "i", "v")
 
 
+MEANT_WIDE = {
+    "a label twice": "station,jan,feb,mar\na,1,2,3\nb,4,5,6\na,7,8,9\n",
+    "a label twice, two columns": "station,jan,feb\na,1,2\nb,1,4\na,5,6\n",
+    "a label twice, years": "id,2019,2020\n7,0,1\n7,1,1\n8,0,0\n7,0,0\n",
+    "thousands": 'station,jan,feb,mar\na,"3,000",2,3\nb,4,5,6\nc,7,8,9\n',
+    "only thousands": 'station,jan,feb\na,"3,000",2\nb,"4,500",5\n',
+    "thousands and a gap": 'station,jan,feb\na,"3,000",2\nb,,5\n',
+    "per cent": "station,jan,feb\na,12%,2\nb,13%,5\n",
+    "another sign for a gap": "station,jan,feb\na,n.a.,2\nb,4,5\n",
+    "gaps only": "station,jan,feb\na,-,2\nb,-,5\n",
+}
+
+
+@pytest.mark.parametrize("case", MEANT_WIDE)
+def test_a_wide_table_with_a_slip_is_not_read_as_a_long_one(tmp_path, case):
+    with pytest.raises(DataError, match=r"As a wide table.*As a long one.*--layout wide or --layo"):
+        entries(tmp_path, MEANT_WIDE[case])
+    with pytest.raises(DataError, match=r"more than once|is not a number"):
+        entries(tmp_path, MEANT_WIDE[case], layout="wide")
+
+
+def test_a_label_twice_beside_what_cannot_be_labels(tmp_path):
+    for text in ("id,x,y\na,1.5,2\nb,4,5\na,7,8\n", "id,x,y\na,1,2\nb,,5\na,7,8\n"):
+        with pytest.raises(LabelError, match="the row label 'a' more than once"):
+            entries(tmp_path, text)
+
+
+MEANT_LONG = {
+    "ids": "user,film,stars,when\n1,1,4,964\n1,3,4,981\n2,1,3,703\n2,3,5,649\n",
+    "text and ids": "user,film,stars\nann,1,4\nann,2,5\nbob,1,3\nbob,2,2\n",
+    "dates": "station,day,v\na,2024-01-01,3\nb,2024-01-01,4\n",
+    "text, each row once": "who,what,v\na,x,1\nb,y,2\n",
+    "rooms": "day,room,v\nm,101,1\nm,102a,2\nt,101,3\nt,102a,4\n",
+}
+
+
+@pytest.mark.parametrize("case", MEANT_LONG)
+def test_long_tables_are_still_known(tmp_path, case):
+    assert entries(tmp_path, MEANT_LONG[case]).layout == "long"
+
+
+@pytest.mark.parametrize("first", ["", "line"])
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("users", ["1122", ["ann", "bob", "ann", "bob"]])
+def test_a_column_that_numbers_the_lines_of_a_long_table(tmp_path, first, start, users):
+    """As pandas writes a table with its index."""
+    lines = [
+        f"{k + start},{u},{f},{5 - k}" for k, (u, f) in enumerate(zip(users, "1313", strict=True))
+    ]
+    text = "\n".join([f"{first},user,film,stars", *lines, ""])
+    with pytest.raises(DataError, match=r"only numbers the lines.*--layout wide, or name"):
+        entries(tmp_path, text)
+    named = entries(tmp_path, text, row="user", col="film", value="stars")
+    assert named.layout == "long"
+
+
+def test_numbered_rows_of_a_wide_table(tmp_path):
+    scores = "student,maths,physics,music\n1,70,81,90\n2,70,64,\n3,55,81,77\n4,91,40,33\n"
+    assert entries(tmp_path, scores).layout == "wide"
+
+
 def test_wide_without_labels_and_with_others(tmp_path):
     bare = entries(tmp_path, "x,y\n1,\n,2\n", index="none")
     assert bare.row_labels == ["0", "1"]

@@ -13,13 +13,16 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+import xarray as xr
 from hypothesis import given, settings
 
+import kronfill as kf
 from kronfill.data import Observations
 from kronfill.errors import (
     DataError,
     DuplicateEntryError,
     EmptyDataError,
+    KronfillWarning,
     LabelError,
     MissingDependencyError,
     NonFiniteError,
@@ -285,6 +288,70 @@ def test_masked_entries_may_hold_anything():
     assert Observations.from_matrix(integers).values.tolist() == [1.0]
     objects = np.ma.array([[1, "?"]], mask=[[0, 1]], dtype=object)
     assert Observations.from_matrix(objects).values.tolist() == [1.0]
+
+
+STATIONS = ["oslo", "rome", "bern"]
+DAYS = pd.date_range("2024-01-01", periods=2)
+RAIN = [[1.0, np.nan], [2.0, 3.0], [4.0, 5.0]]
+
+
+def test_coordinates_of_xarray_are_labels():
+    array = xr.DataArray(RAIN, dims=("place", "day"), coords={"place": STATIONS, "day": DAYS})
+    frame = pd.DataFrame(RAIN, index=STATIONS, columns=DAYS)
+    obs = Observations.from_matrix(array)
+    assert obs == Observations.from_matrix(frame)
+    assert obs.row_labels == tuple(STATIONS)
+    part = Observations.from_matrix(array.drop_vars("day"), col_labels=["a", "b"])
+    assert (part.row_labels, part.col_labels) == (tuple(STATIONS), ("a", "b"))
+    with pytest.raises(LabelError, match="already names its rows"):
+        Observations.from_matrix(array, row_labels=STATIONS)
+    bare = Observations.from_matrix(array.drop_vars(["place", "day"]))
+    assert bare == Observations.from_matrix(np.array(RAIN))
+
+
+def test_coordinates_that_label_nothing_are_told():
+    height = ("place", [23.0, 21.0, 540.0])
+    array = xr.DataArray(
+        RAIN, dims=("place", "day"), coords={"place": STATIONS, "height": height, "run": 7}
+    )
+    with pytest.warns(KronfillWarning, match="The coordinates 'height' .* are not used"):
+        obs = Observations.from_matrix(array)
+    assert obs.row_labels == tuple(STATIONS)
+    with pytest.warns(KronfillWarning, match="'height'"):
+        Observations.from_matrix(array.drop_vars("place"))
+
+
+def test_a_dataset_is_not_one_matrix():
+    dataset = xr.Dataset({"rain": (("place", "day"), RAIN)})
+    with pytest.raises(ShapeError, match="got Dataset"):
+        Observations.from_matrix(dataset)
+
+
+BROKEN = {
+    "csr": lambda: _with(scipy.sparse.csr_array(np.eye(3)), "indices", [0, 1, 10**6]),
+    "csc": lambda: _with(scipy.sparse.csc_array(np.eye(3)), "indptr", [0, 1, 2, 10**6]),
+    "bsr": lambda: _with(scipy.sparse.bsr_array(np.eye(3)), "indices", [0, 1, -(10**6)]),
+    "coo": lambda: _with(scipy.sparse.coo_array(np.eye(3)), "row", [0, 1, 10**6]),
+    "lil": lambda: _with(scipy.sparse.lil_array(np.eye(3)), "rows", [[0], [1], [10**6]]),
+}
+
+
+def _with(matrix, name, indices):
+    """A matrix whose indices were changed after it was made."""
+    stored = getattr(matrix, name)
+    for k, index in enumerate(indices):
+        stored[k] = index
+    return matrix
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize(
+    "enter",
+    [Observations.from_matrix, kf.kernels.linear, kf.kernels.precomputed, kf.kernels.diffusion],
+)
+def test_indices_of_a_sparse_matrix_are_looked_at(kind, enter):
+    with pytest.raises(DataError, match="indices do not fit together"):
+        enter(BROKEN[kind]())
 
 
 sparse_nan = scipy.sparse.coo_array(([np.nan], ([0], [1])), shape=(2, 2))

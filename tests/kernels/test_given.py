@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import xarray as xr
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
@@ -122,3 +123,18 @@ def test_bad_labels():
         kk.identity(["a", "a"])
     with pytest.raises(LabelError, match="2 labels for 3 items"):
         kk.precomputed(K, labels=["a", "b"])
+    for missing in ([None, "b", "c"], np.ma.array([1, 2, 3], mask=[0, 0, 1]), [0.0, 1.0, np.nan]):
+        with pytest.raises(LabelError, match=r"label of item \d is missing"):
+            kk.identity(missing)
+        with pytest.raises(LabelError, match=r"label of item \d is missing"):
+            kk.precomputed(K, labels=missing)
+
+
+@pytest.mark.parametrize("make", [kk.rbf, kk.linear, kk.precomputed, kk.diffusion, kk.nearest_psd])
+def test_coordinates_of_xarray_are_not_dropped(make):
+    K = xr.DataArray(np.eye(3), dims=("item", "other"))
+    bare = make(K)
+    named = K.assign_coords(item=NAMES)
+    with pytest.raises(LabelError, match=r"coordinates 'item'.*to_pandas\(\).*to_numpy\(\)"):
+        make(named)
+    assert_array_equal(np.asarray(make(named.to_numpy())), np.asarray(bare))

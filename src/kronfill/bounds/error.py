@@ -6,7 +6,7 @@ from typing import Any
 
 from kronfill.bounds.losses import as_loss
 from kronfill.data import Observations
-from kronfill.data._arrays import real_array
+from kronfill.data._arrays import finite_array
 from kronfill.errors import DataError, ShapeError
 from kronfill.estimators.base import MatrixRegressor
 
@@ -53,7 +53,7 @@ def _predictions(model: Any, train: Observations, test: Observations) -> tuple[A
     if isinstance(model, MatrixRegressor):
         return model.predict(train), model.predict(test)
     if isinstance(model, tuple) and len(model) == 2:
-        pair = tuple(real_array(part, "predictions") for part in model)
+        pair = tuple(finite_array(part, "predictions") for part in model)
         if pair[0].shape != train.values.shape or pair[1].shape != test.values.shape:
             msg = (
                 f"predictions must have shapes {train.values.shape} and {test.values.shape}, got "
@@ -61,7 +61,7 @@ def _predictions(model: Any, train: Observations, test: Observations) -> tuple[A
             )
             raise ShapeError(msg)
         return pair[0], pair[1]
-    matrix = real_array(model, "model")
+    matrix = finite_array(model, "model")
     if matrix.shape != train.shape:
         msg = (
             f"model must be a fitted estimator, a matrix of shape {train.shape} or a pair of "

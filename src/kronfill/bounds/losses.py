@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.data._arrays import real_array
+from kronfill.data._arrays import finite_array
 from kronfill.errors import DataError, ParameterError
 
 __all__ = ["Absolute", "Loss", "Square", "Truncated", "as_loss", "check_range"]
@@ -57,7 +57,7 @@ class Loss(ABC):
 
     def __call__(self, values: Any, predictions: Any) -> Floats:
         """Loss of each entry."""
-        given = real_array(values, "values"), real_array(predictions, "predictions")
+        given = finite_array(values, "values"), finite_array(predictions, "predictions")
         return self.scale * self._raw(*given)
 
     def mean(self, values: Any, predictions: Any) -> float:

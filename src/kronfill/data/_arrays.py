@@ -118,8 +118,10 @@ def plain_array(values: Any, name: str) -> npt.NDArray[Any]:
         _refuse_masked(np.array(hidden, dtype=bool), name)
     try:
         return np.asarray(values)
-    except ValueError:
-        msg = f"{name} must be an array, got nested sequences of different lengths."
+    except (TypeError, ValueError) as error:
+        got = f"{type(values).__name__} ({error})"
+        got = "nested sequences of different lengths" if isinstance(values, list | tuple) else got
+        msg = f"{name} must be an array, got {got}."
         raise ShapeError(msg) from None
 
 
@@ -278,11 +280,9 @@ def own_sparse(matrix: Any, name: str) -> Any:
         msg = f"{name} must have two dimensions, got a sparse array of shape {matrix.shape}"
         raise ShapeError(msg)
     require_real(matrix, name)
-    mine = matrix.tocsr() if matrix.format in ("lil", "dok") else matrix.copy()
     try:
-        if mine.format == "coo":
-            return scipy.sparse.coo_array((mine.data, (mine.row, mine.col)), shape=mine.shape)
-        if mine.format != "dia":
+        mine = matrix.tocsr() if matrix.format in ("lil", "dok") else matrix.copy()
+        if mine.format in ("csr", "csc", "bsr"):
             mine.check_format(full_check=True)
     except ValueError as error:
         msg = f"{name} is a sparse matrix whose indices do not fit together ({error})"

@@ -93,6 +93,8 @@ def _read_array(A: Any) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     try:
         array = np.asarray(A) if masked else plain_array(A, "the matrix")
     except ShapeError:
+        if not isinstance(A, list | tuple):
+            raise
         msg = "the rows of the matrix differ in length; fill the gaps with NaN"
         raise ShapeError(msg) from None
     if array.ndim != 2:

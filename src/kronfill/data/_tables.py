@@ -67,8 +67,9 @@ class Table(ABC):
     def _refuse(self, position: int, dtype: object) -> DataError:
         """Build the error for a column that does not hold numbers."""
         return DataError(
-            f"column {self.names[position]!r} must hold numbers, got {dtype}; convert or drop it, "
-            "or read a table of (row, column, value) lines with Observations.from_long"
+            f"column {self.names[position]!r} must hold numbers, got {dtype}; convert or drop it. "
+            "A table of (row, column, value) lines is read by Observations.from_long, or by "
+            "kronfill.complete if row=, col= and value= name its columns"
         )
 
 

@@ -14,6 +14,7 @@ from kronfill.data._counts import count_of
 from kronfill.data._entries import Entries, Grid, check_policy
 from kronfill.data._readers import settle
 from kronfill.data.file_table import FileTable
+from kronfill.data.layouts import FEW, are_labels, entry_columns, hang_together, is_like_value
 from kronfill.data.observations import Observations
 from kronfill.errors import (
     DataError,
@@ -148,8 +149,9 @@ def read_entries(table: FileTable, roles: Roles | None = None) -> EntryFile:
     Parameters
     ----------
     table : FileTable
-        The file. A table is long if it is said to be, if its first column has a label twice, or if
-        its second column is not numeric; otherwise it is wide.
+        The file. A table is long if it is said to be, if its second column holds text and the
+        third numbers, or if the labels of its first two columns repeat as those of entries do;
+        otherwise it is wide. Where both could be meant it is refused.
     roles : Roles, optional
         What is known about its columns.
 
@@ -204,21 +206,86 @@ def _layout(table: FileTable, roles: Roles) -> tuple[str, str]:
         return "wide", "as its index was named"
     if len(table.names) < 3:
         return "wide", f"it has {count_of(len(table.names), 'column')}"
+    return _found_layout(table)
+
+
+def _found_layout(table: FileTable) -> tuple[str, str]:
+    """The layout by what the first three columns hold; DataError where that leaves it open."""
     codes, labels = table.labels(0)
-    name = table.names[0]
-    if len(labels) < len(codes):
-        if table.is_numeric(2):
-            return "long", f"{name!r} has the same label in several lines"
+    name, second, third = table.names[:3]
+    repeated = len(labels) < len(codes)
+    wide = f"one line for each {name or 'row'!r}, numbers in the other columns"
+    if not table.is_numeric(2):
+        if not repeated:
+            return "wide", wide
         twice = labels[int(np.argmax(np.bincount(codes)))]
         msg = (
             f"{table.path} is neither a wide table, for {name!r} has the label {twice!r} more than "
-            f"once, nor a long one (row, column, value), for {table.names[2]!r} is not numeric. "
+            f"once, nor a long one (row, column, value), for {third!r} is not numeric. "
             "Name the columns of a long table: --row-column, --col-column, --value-column."
         )
         raise DataError(msg)
-    if not table.is_numeric(1) and table.is_numeric(2):
-        return "long", f"{table.names[1]!r} holds labels and {table.names[2]!r} numbers"
-    return "wide", f"one line for each {name or 'row'!r}, numbers in the other columns"
+    _refuse_numbered(table, labels)
+    if table.is_numeric(1):
+        if not repeated or not are_labels(table.numbers(1)):
+            return "wide", wide  # which a label that repeats is not: it is refused there
+        if _are_entries(table, labels):
+            return "long", f"{name!r} has the same label in several lines"
+        why = f"the label {labels[int(np.argmax(np.bincount(codes)))]!r} stands in several lines"
+        raise DataError(_either(table, why))
+    odd = table.odd_cell(1)
+    if odd and any(map(is_like_value, table.texts(1))) and not _are_entries(table, labels):
+        why = f"{odd[1]!r} in line {odd[0]} of {second!r} is not a number (3,000 is written 3000)"
+        raise DataError(_either(table, why))
+    if repeated:
+        return "long", f"{name!r} has the same label in several lines"
+    return "long", f"{second!r} holds labels and {third!r} numbers"
+
+
+def _are_entries(table: FileTable, labels: list[str]) -> bool:
+    """Whether the lines are likely to be entries, by how often their labels repeat."""
+    if len(table.names) > FEW or are_numbers(table.names[1:]):
+        return False
+    return hang_together(len(table), len(labels), len(table.texts(1)), are_numbers(labels))
+
+
+def _either(table: FileTable, why: str) -> str:
+    """Say how a table can be read, and what is against the first way."""
+    _, second, third = table.names[:3]
+    return (
+        f"{table.path} can be read in two ways. As a wide table, with the row labels in "
+        f"{_first(table)} and values in all other columns; but then {why}. As a long one, each "
+        f"line an entry, with the row label in {_first(table)}, the column label in {second!r} and "
+        f"the value in {third!r}. Say which it is: --layout wide or --layout long."
+    )
+
+
+def _first(table: FileTable) -> str:
+    return repr(table.names[0]) if table.names[0] else "the first column"
+
+
+def _refuse_numbered(table: FileTable, labels: list[str]) -> None:
+    """Raise if the first column only numbers the lines of what may be a long table."""
+    others = range(1, len(table.names))
+    if not 3 <= len(others) <= FEW or are_numbers(table.names[1:]):
+        return
+    if not any(labels == [str(k + first) for k in range(len(table))] for first in (0, 1)):
+        return
+    if table.is_numeric(1):
+        numeric = [j for j in others if table.is_numeric(j)]
+        found = entry_columns([table.numbers(j) for j in numeric])
+        if found is None:
+            return
+        row, col = (numeric[k] for k in found)
+        if not hang_together(len(table), len(table.texts(row)), len(table.texts(col))):
+            return
+    msg = (
+        f"{table.path} can be read in two ways: {_first(table)} holds the row labels of a wide "
+        "table, or it only numbers the lines of a long one, whose labels are in other columns. "
+        "Say which it is: --layout wide, or name the columns of a long table (--row-column, "
+        "--col-column, --value-column)."
+    )
+    raise DataError(msg)
 
 
 def _long(table: FileTable, roles: Roles, why: str) -> EntryFile:

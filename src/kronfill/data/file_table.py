@@ -67,14 +67,24 @@ class FileTable:
         return _is_text(self.column(j).type)
 
     @cached_property
-    def _numeric(self) -> dict[int, bool]:
+    def _odd(self) -> dict[int, tuple[int, Any] | None]:
         return {}
 
     def is_numeric(self, j: int) -> bool:
         """Whether all that the column holds are numbers (or nothing)."""
-        if j not in self._numeric:
-            self._numeric[j] = self._floats(j)[1] is None
-        return self._numeric[j]
+        return self.odd_cell(j) is None
+
+    def odd_cell(self, j: int) -> tuple[int, Any] | None:
+        """Line and content of the first cell that holds something else than a number."""
+        if j not in self._odd:
+            self._odd[j] = self._floats(j)[1]
+        return self._odd[j]
+
+    def texts(self, j: int) -> list[str]:
+        """Return the distinct texts of a column, blank ones left out."""
+        import pyarrow.compute as pc
+
+        return [text for text in dict.fromkeys(_texts(self.column(j).unique(), pc)) if text]
 
     def numbers(self, j: int) -> FloatArray:
         """Return a column as floats, NaN where it has nothing; DataError names a bad cell."""

@@ -165,8 +165,8 @@ def _plain_dates(array: npt.NDArray[Any]) -> list[Any]:
 
 
 def is_missing(label: Any) -> bool:
-    """Return whether a label is None, NaN, NaT or NA."""
-    if label is None:
+    """Return whether a label is None, NaN, NaT, NA or masked."""
+    if label is None or label is np.ma.masked:
         return True
     try:
         return bool(label != label)  # true of NaN and NaT only

@@ -18,7 +18,7 @@ DTYPES = frozenset(
     ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
 )  # fmt: skip
 MAPPED_FROM = 2**20
-"""Arrays of at least so many bytes stay in the file and are paged in as they are used."""
+"""Floats of at least so many bytes stay in the file and are paged in as they are used."""
 MAX_DIMENSIONS = 8
 MAX_ARRAYS = 1_000_000
 _KEYS = {"entry", "dtype", "shape", "order", "sha256"}
@@ -97,7 +97,7 @@ class ArrayWriter:
 
 
 class ArrayReader:
-    """The arrays of a model file: small ones read, large ones mapped, all checked.
+    """The arrays of a model file: small ones and integers read, large floats mapped, all checked.
 
     Parameters
     ----------
@@ -114,6 +114,7 @@ class ArrayReader:
             msg = "its list of arrays is missing or too long"
             raise Inconsistent(msg)
         self._sums: dict[str, str] = {}
+        self._copies: dict[str, Array] = {}
         self._container, self._verify = container, verify
         self._arrays = [self._read(number, line) for number, line in enumerate(table)]
 
@@ -130,6 +131,13 @@ class ArrayReader:
         """Whether the numbers of an array of so many bytes are read on loading."""
         return self._verify or length < MAPPED_FROM
 
+    def _own(self, entry: str, raw: Array) -> Array:
+        """The bytes of an entry, read once: compiled code trusts indices, and a file can change."""
+        if entry not in self._copies:
+            self._copies[entry] = raw.copy()
+            self._copies[entry].flags.writeable = False
+        return self._copies[entry]
+
     def _sum(self, entry: str, raw: Array) -> str:
         if entry not in self._sums:
             self._sums[entry] = sha256(raw.data)
@@ -144,6 +152,8 @@ class ArrayReader:
         raw = np.empty(0, np.uint8)
         if length:
             raw = np.frombuffer(self._container.buffer, np.uint8, length, offset)
+        if dtype.kind != "f":
+            raw = self._own(line["entry"], raw)
         if self.is_looked_at(length) and self._sum(line["entry"], raw) != line["sha256"]:
             msg = f"the numbers of array {number} do not have the checksum that was stored"
             raise Inconsistent(msg)

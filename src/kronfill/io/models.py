@@ -125,8 +125,9 @@ def load(path: Any, *, verify: bool = True) -> Any:
     Returns
     -------
     KKMCEX, RRMCEX, KMC, IMC, MC, ConformalRegressor or Completion
-        What was saved. Large arrays stay in the file and are mapped into memory, read-only: do not
-        change the file in place while the model is in use (saving over it is safe).
+        What was saved. Large arrays of floats stay in the file and are mapped into memory,
+        read-only: do not change the file in place while the model is in use (saving over it is
+        safe).
 
     Raises
     ------

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from kronfill.data._arrays import own_sparse
+from kronfill.data.labels import is_missing
 from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
 from kronfill.kernels._frames import is_frame, labelled_square
 from kronfill.kernels._indexing import FloatArray, IntArray
@@ -342,6 +343,9 @@ def _check_labels(labels: tuple[Any, ...], n: int) -> None:
         raise LabelError(msg)
     seen: set[Any] = set()
     for label in labels:
+        if is_missing(label):
+            msg = f"the label of item {len(seen)} is missing ({label!r}); give every item one"
+            raise LabelError(msg)
         if label in seen:
             msg = f"the label {label!r} appears twice; every item may appear only once"
             raise LabelError(msg)

@@ -25,7 +25,8 @@ from sklearn.utils import check_random_state
 
 from kronfill.data import Observations
 from kronfill.data._arrays import plain_array
-from kronfill.errors import ParameterError, ShapeError
+from kronfill.data.labels import is_missing
+from kronfill.errors import IndexRangeError, ParameterError, ShapeError
 
 __all__ = ["ColumnKFold", "EntryKFold", "RowColumnKFold", "RowKFold"]
 
@@ -38,6 +39,12 @@ def _pairs(X: Any) -> NDArray[Any]:
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         msg = f"X must have shape (m, 2), one (row, column) pair per entry; got {pairs.shape}."
         raise ShapeError(msg)
+    if pairs.dtype.kind in "iu":
+        return pairs
+    gaps = [at for at, pair in enumerate(pairs.tolist()) if any(map(is_missing, pair))]
+    if gaps:
+        msg = f"X has no row or no column at position {gaps[0]}; leave such entries out."
+        raise IndexRangeError(msg)
     return pairs
 
 
