@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import networkx as nx
@@ -149,6 +150,30 @@ def test_html_is_escaped_and_short():
     assert "<b>p5</b>" not in html
     assert "&lt;b&gt;p5" in html
     assert len(html) < 20_000
+
+
+def test_html_of_a_large_table_predicts_what_it_shows():
+    """Eight rows and columns of 3,000 x 2,000; all of them would take 48 MB."""
+    rng = np.random.default_rng(0)
+    codes = np.unique(np.concatenate([[0, 1, 2001], rng.integers(0, 6_000_000, 20_000)]))
+    rows, cols = np.divmod(codes, 2000)
+    obs = kf.Observations(rows, cols, rng.standard_normal(len(codes)), (3000, 2000))
+    done = kf.complete(obs, method="mc", rank=2, mu=1.0)
+    tracemalloc.start()
+    html = done._repr_html_()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8e6
+    shown = done.filled.iloc[:8, :8].to_html(float_format=lambda v: f"{v:.4g}")
+    assert shown in html
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 20), (20, 3)])
+def test_html_of_a_small_table_shows_all_of_it(shape):
+    values = np.add.outer(np.arange(shape[0]) + 0.5, np.arange(shape[1]))
+    done = kf.complete(pd.DataFrame(values), method="mc", rank=1, mu=0.1)
+    shown = done.filled.iloc[:8, :8].to_html(float_format=lambda v: f"{v:.4g}")
+    assert shown in done._repr_html_()
 
 
 def test_missing_labels_are_named():

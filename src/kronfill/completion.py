@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "STATUS", "Completion", "complete"]
 
+SHOWN = 8
+"""Rows and columns of a completed table that a notebook shows."""
+
 
 def complete(
     table: Any,
@@ -215,9 +218,19 @@ class Completion(Described):
         status[obs.rows, obs.cols] = "observed"
         return self._frame(status)
 
+    def _corner(self, size: int) -> DataFrame:
+        """The first rows and columns of the filled table; no others are predicted for it."""
+        obs = self.observations
+        rows, cols = (np.arange(min(size, whole)) for whole in obs.shape)
+        values = self.model.predict_matrix(rows, cols)
+        there = (obs.rows < size) & (obs.cols < size)
+        values[obs.rows[there], obs.cols[there]] = obs.values[there]
+        return self._frame(values)
+
     def _frame(self, values: NDArray[Any]) -> DataFrame:
+        """Values of the first rows and columns, or of all, with their labels."""
         pd = import_pandas("completed tables")
-        index, columns = self._index
+        index, columns = (own[:size] for own, size in zip(self._index, values.shape, strict=True))
         return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
 
     def predict(self, pairs: Any) -> NDArray[np.float64]:
@@ -448,7 +461,7 @@ class Completion(Described):
         cells = "".join(
             f"<tr><th style='text-align:left'>{name}</th><td>{k:,}</td></tr>" for name, k in counts
         )
-        corner = self.filled.iloc[:8, :8]
+        corner = self._corner(SHOWN)
         if hasattr(corner.columns, "strftime"):
             corner = corner.set_axis(corner.columns.strftime("%Y-%m-%d"), axis=1)
         head = corner.to_html(float_format=lambda v: f"{v:.4g}")
