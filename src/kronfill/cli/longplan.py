@@ -83,17 +83,17 @@ class Plan:
         session.fact(memory_bytes=needed, disk_bytes=self._disk, partitions_expected=count)
 
     def _with_choice(self, needed: int) -> int:
-        """Memory of the fit when mu is chosen before it; raise if that alone takes too much."""
+        """Memory of the fit when mu is chosen before it; raise if that takes too much."""
         peak, kept = choice_memory(self.problem.shape, self.ranks)
-        peak += resident_memory() + self._factors
-        limit = needed + kept if self.memory is None else parse_memory(self.memory)
-        if self.memory is not None and peak > limit:
+        most = max(peak + resident_memory() + self._factors, needed + kept)
+        if self.memory is not None and most > parse_memory(self.memory):
             msg = (
-                f"Choosing mu takes {size_of(peak)}, --memory allows {self.memory}. Allow more, or "
-                "choose mu on a part of the table and give it (--mu NUMBER)."
+                f"The fit takes {size_of(most)} if mu is chosen before it, --memory allows "
+                f"{self.memory}. Allow more, or choose mu on a part of the table and give it (--mu "
+                "NUMBER)."
             )
             raise MemoryLimitError(msg)
-        return max(peak, min(limit, needed + kept))  # partitions are made to fit what is left
+        return most
 
     def _say_cluster(self, session: Session) -> None:
         needed = resident_memory() + SPARE * self._factors

@@ -115,8 +115,8 @@ Memory = Annotated[
         "--memory",
         panel=LARGE,
         metavar="SIZE",
-        text="Most memory to use, such as 2GB; by default half of what is available. Streams "
-        "TABLE.",
+        text="Most memory to use, such as 2GB; by default what 16 million lines at a time take. "
+        "Streams TABLE.",
     ),
 ]
 WorkDir = Annotated[

@@ -43,6 +43,11 @@ class LongTable(ABC):
     def pieces(self) -> int:
         """Number of pieces."""
 
+    @property
+    def lines(self) -> int | None:
+        """Number of lines, None where it is not known before they are read."""
+        return None
+
     @abstractmethod
     def named(self, piece: int) -> str:
         """What a piece is called in messages."""

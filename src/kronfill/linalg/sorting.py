@@ -1,8 +1,8 @@
 """Partitions from a long table: an external merge sort, done once.
 
 Batches that fit in memory are sorted by outer item and written as *runs*; the runs are merged into
-*partitions*. What comes out depends on the observations alone, not on the order or the batches in
-which they were read.
+*partitions*. What comes out depends on the observations and the size of a partition alone, not on
+the order or the batches in which they were read.
 
 A run counts when the journal names it, a set of partitions when the manifest is there; both are
 replaced as a whole, so that work that was interrupted goes on where it was.
@@ -37,7 +37,7 @@ READ = 1 << 16
 BYTES = (52, 76)
 """Memory per observation of a batch while it is sorted, without and with weights."""
 ROOM = 0.8
-"""Share of the memory for a batch that is used: a process that resumes may hold a little more."""
+"""Work that was begun with batches of up to 1 / ROOM of what is allowed now goes on with them."""
 PASS = 0.6
 """Share of the memory for sorting a batch that a pass over it takes."""
 Notice = Callable[[str, int, int], None]

@@ -40,16 +40,23 @@ from kronfill.linalg.partitioned import (
 from kronfill.linalg.partitions import Partition, Partitions
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult
-from kronfill.linalg.sorting import BYTES, ROOM, first_repeat, prepare
+from kronfill.linalg.sorting import BYTES, first_repeat, prepare
 from kronfill.linalg.watching import Watcher
 
-__all__ = ["Streamed", "TableSolver", "needed_memory", "parse_memory"]
+__all__ = ["Streamed", "TableSolver", "needed_memory", "parse_memory", "partition_size"]
 
 Floats = NDArray[np.float64]
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 BATCH = 1 << 24
 """Observations of a partition where memory does not ask for fewer."""
-LEAST_BATCH = 1 << 12
+PROCESS = 400_000_000
+"""Bytes that a process is taken to hold with everything loaded, whatever it does hold."""
+SPARE = 2
+"""Copies of both factors that choosing mu before may have left in memory."""
+SHARE, LEAST = 1 / 2, 1 / 32
+"""Of the memory that is left, and at least of all that is allowed: what sorting a partition takes.
+
+The rest is for threads, and for a process that holds more than was thought."""
 THREAD = 8_000_000
 """Bytes that a thread takes: what it works on, the buffers of BLAS, and what malloc keeps."""
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -92,13 +99,35 @@ def needed_memory(
     other; a batch is sorted; each segment of a pass has a sum of its own, and each thread its
     working space.
     """
+    threads = THREAD * numba.get_num_threads()
+    return _fixed_memory(shape, ranks) + threads + BYTES[weighted] * batch
+
+
+def _fixed_memory(shape: tuple[int, int], ranks: tuple[int, int]) -> int:
+    """Bytes of :func:`needed_memory` that neither batches nor threads ask for."""
     sizes = [8 * n * rank for n, rank in zip(shape, ranks, strict=True)]
     inner = 1 - outer_axis(ranks)
     laid = sum(kind.itemsize * shape[inner] * width(ranks[inner], kind) for kind in PRECISIONS)
     sums = 8 * ranks[0] * ranks[1] * (SEGMENTS + 16)
-    threads = THREAD * numba.get_num_threads()
-    once = sum(sizes) + max(*sizes, laid) + 40 * sum(shape)
-    return once + sums + threads + BYTES[weighted] * batch
+    return sum(sizes) + max(*sizes, laid) + 40 * sum(shape) + sums
+
+
+def partition_size(
+    memory: int | None, shape: tuple[int, int], ranks: tuple[int, int], weighted: bool = False
+) -> int:
+    """Observations of a partition.
+
+    It follows from the memory allowed, in bytes, and the sizes of the problem alone: what the
+    process or the machine happens to hold, or the number of threads, must not change the
+    partitions, and with them the last bits of the answer.
+    """
+    most = max(BATCH, *shape)
+    if memory is None:
+        return most
+    factors = 8 * sum(n * rank for n, rank in zip(shape, ranks, strict=True))
+    left = memory - PROCESS - (1 + SPARE) * factors - _fixed_memory(shape, ranks)
+    room = max(LEAST * memory, SHARE * left)
+    return max(1, min(most, int(room / BYTES[weighted])))
 
 
 class TableSolver(Iterative):
@@ -178,8 +207,9 @@ class Streamed(TableSolver):
         Folder for the partitions and the checkpoint. The same fit with the same folder goes on
         where it was stopped, and the partitions serve later fits. By default a temporary one.
     memory : int or str, optional
-        Most memory of this process, in bytes or as "2GB"; by default half of what is available.
-        Less memory means smaller partitions. What cannot be kept is refused beforehand.
+        Most memory of this process, in bytes or as "2GB"; by default what partitions of 16 million
+        observations take. Less memory means smaller partitions. What cannot be kept is refused
+        beforehand. The same table with the same ``memory`` gives the same bits.
     checkpoint : float, default=10
         Seconds between two checkpoints.
 
@@ -220,7 +250,9 @@ class Streamed(TableSolver):
         begun = time.monotonic()
         ranks = (phis[0].shape[1], phis[1].shape[1])
         by = outer_axis(ranks)
-        batch = self._batch((axes[0].size, axes[1].size), ranks, table.columns.weight is not None)
+        shape, weighted = (axes[0].size, axes[1].size), table.columns.weight is not None
+        batch = self._batch(shape, ranks, weighted)
+        self._require(shape, ranks, weighted, batch if table.lines is None else table.lines)
         with self._folder() as work:
             folder = work / ("by-columns" if by else "by-rows")
             parts = prepare(table, axes, by, folder, batch, self.notice)
@@ -250,28 +282,37 @@ class Streamed(TableSolver):
         """
         batch = self._batch(shape, ranks, weighted)
         factors = 8 * sum(n * rank for n, rank in zip(shape, ranks, strict=True))
-        most = needed_memory(shape, ranks, min(m, batch), weighted)
-        return resident_memory() + factors + most, max(1, -(-m // batch))
+        needed = self._require(shape, ranks, weighted, m)
+        return needed + factors, max(1, -(-m // batch))
 
     def _batch(self, shape: tuple[int, int], ranks: tuple[int, int], weighted: bool) -> int:
-        """Observations of a partition, so that memory is kept."""
+        """Observations of a partition."""
+        memory = None if self.memory is None else parse_memory(self.memory)
+        return partition_size(memory, shape, ranks, weighted)
+
+    def _require(
+        self, shape: tuple[int, int], ranks: tuple[int, int], weighted: bool, m: int
+    ) -> int:
+        """Memory of this process at most, beside the factors, for up to m observations.
+
+        Raises :class:`MemoryLimitError` if it is more than is allowed, or than there is.
+        """
         _load()
         held, free = resident_memory(), available_memory()
+        batch = min(m, self._batch(shape, ranks, weighted))
+        needed = held + needed_memory(shape, ranks, batch, weighted)
         if self.memory is not None:
-            limit = parse_memory(self.memory)
+            limit, advice = parse_memory(self.memory), "Allow more"
         else:
-            limit = held + (free or 1 << 40) // 2
-        fixed = held + needed_memory(shape, ranks, 0, weighted)
-        batch = int(ROOM * (limit - fixed)) // BYTES[weighted]
-        if batch < LEAST_BATCH:
-            least = fixed + int(BYTES[weighted] * LEAST_BATCH / ROOM)
+            limit, advice = held + (free or 1 << 40), "Ask for less (memory=), which takes longer"
+        if needed > limit:
             msg = (
                 f"Streaming with ranks {ranks[0]} x {ranks[1]} on {shape[0]} x {shape[1]} needs "
-                f"{size_of(least)}, of which this process holds {size_of(held)} already; memory is "
-                f"{size_of(limit)}. Allow more, or use kernels of lower rank."
+                f"{size_of(needed)}, of which this process holds {size_of(held)} already; memory is "
+                f"{size_of(limit)}. {advice}, or use kernels of lower rank."
             )
             raise MemoryLimitError(msg)
-        return int(min(batch, max(BATCH, *shape)))
+        return needed
 
 
 def _load() -> None:
