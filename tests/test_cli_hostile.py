@@ -35,6 +35,7 @@ FLAGS = st.lists(
         ]
     ),
     max_size=4,
+    unique_by=lambda flag: flag[0],
 )  # fmt: skip
 
 
