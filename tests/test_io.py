@@ -26,8 +26,9 @@ from scipy import sparse
 from sklearn.base import clone
 
 import kronfill as kf
+from kronfill._atomic import written_whole
 from kronfill.errors import KronfillError, ModelFileError
-from kronfill.io import arrays, atomic, container
+from kronfill.io import arrays, container
 from kronfill.io.classes import RECORDS
 from kronfill.kernels import Kernel, Parts
 from kronfill.kernels.graphs import GraphSection, SparseGraphKernel
@@ -634,7 +635,7 @@ def test_an_interrupted_write_leaves_nothing(tmp_path):
     path.write_bytes(b"what was there")
 
     def interrupted():
-        with atomic.written_whole(path) as file:
+        with written_whole(path) as file:
             file.write(b"half")
             raise KeyboardInterrupt
 

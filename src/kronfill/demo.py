@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._atomic import written_whole
 from kronfill.completion import METHODS, complete
 from kronfill.data import Observations
 from kronfill.data._tables import import_pandas
@@ -143,7 +144,8 @@ def draw(split: Split, predicted: Floats, path: Path) -> None:
     bar = figure.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label("log(1 + departures a day)")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    with written_whole(path) as file:
+        figure.savefig(file, format="png", dpi=110)
 
 
 def main() -> None:

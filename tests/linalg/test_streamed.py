@@ -28,11 +28,13 @@ from kronfill.errors import (
     ParameterError,
     StorageError,
 )
+from kronfill.linalg import streamed
 from kronfill.linalg.checkpoint import Products
 from kronfill.linalg.files import alone_in
 from kronfill.linalg.partitions import Partitions
 from kronfill.linalg.sorting import cuts
-from kronfill.linalg.streamed import Streamed, StreamedSums, parse_memory
+from kronfill.linalg.streamed import Streamed, StreamedSums, parse_memory, partition_size
+from tests.disks import full_for
 
 
 @dataclass(frozen=True)
@@ -310,21 +312,14 @@ def test_data_that_changed_is_not_taken_for_the_old(tmp_path):
     "name", ["runs/00001.values", "00002.inner", "manifest.json", "journal.json"]
 )
 def test_a_full_disk_loses_nothing(tmp_path, name):
-    """/dev/full takes no byte: the write fails as it does on a full disk."""
     est, folder = prepared(tmp_path)
-    work = tmp_path / "w" / ("by-columns" if est_by_columns(est) else "by-rows")
-    (work / "runs").mkdir(parents=True)
-    (work / (name + ".partial")).symlink_to("/dev/full")
-    with pytest.raises(StorageError, match=r"disk is full.*What was finished before is kept"):
+    full = pytest.raises(StorageError, match=r"disk is full.*What was finished before is kept")
+    with full_for(name), full:
         est.fit(folder)
+    assert not list((tmp_path / "w").rglob("*.part"))
     again = est.fit(folder).predict_matrix()
     clean = est.set_params(solver=InBatches(batch=50, tol=1e-11)).fit(folder).predict_matrix()
     assert np.array_equal(again, clean)
-
-
-def est_by_columns(est):
-    ranks = [kernel.factor().rank for kernel in (est.row_kernel, est.col_kernel)]
-    return ranks[0] < ranks[1]
 
 
 class Stop(Exception):
@@ -362,9 +357,8 @@ def test_a_full_disk_during_the_iterations(tmp_path):
         est.fit(folder)
     products = tmp_path / "w" / "products"
     before = {path.name: path.read_bytes() for path in products.iterdir()}
-    (products / "partial.partial").symlink_to("/dev/full")
     est.set_params(solver=InBatches(batch=50, work_dir=tmp_path / "w", tol=1e-11, checkpoint=0.0))
-    with pytest.raises(StorageError, match="disk is full"):
+    with full_for("partial"), pytest.raises(StorageError, match="disk is full"):
         est.fit(folder)
     after = {path.name: path.read_bytes() for path in products.iterdir()}
     assert before.items() <= after.items()
@@ -381,6 +375,65 @@ def test_memory_is_refused_beforehand(tmp_path):
     ):
         est.fit(folder)
     assert not (tmp_path / "w").exists()
+
+
+def machine(monkeypatch, held, free, threads):
+    """A process that holds so much on a machine with so much free; only these are asked for."""
+    monkeypatch.setattr(streamed, "resident_memory", lambda: held)
+    monkeypatch.setattr(streamed, "available_memory", lambda: free)
+    monkeypatch.setattr(streamed.numba, "get_num_threads", lambda: threads)
+
+
+MACHINES = ((10**6, 10**9, 1), (8 * 10**6, 10**10, 2), (3 * 10**6, None, 1))
+
+
+@pytest.mark.parametrize("memory", [None, "30MB", "2GB"])
+@pytest.mark.parametrize("ranks", [(5, 9), (64, 65)])
+def test_partitions_follow_from_the_problem_and_the_limit_alone(monkeypatch, memory, ranks):
+    found = set()
+    for one in MACHINES:
+        machine(monkeypatch, *one)
+        found.add(Streamed(memory=memory)._batch((3000, 40_000), ranks, False))
+    assert len(found) == 1
+
+
+def test_less_memory_means_smaller_partitions():
+    sizes = [
+        partition_size(limit, (10**5, 10**5), (64, 65))
+        for limit in (10**8, 10**9, 2 * 10**9, 10**10, None)
+    ]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 10**8 // 32 // 52
+    assert sizes[-2:] == [1 << 24] * 2
+    weighted = partition_size(10**9, (10**5, 10**5), (64, 65), weighted=True)
+    assert weighted == pytest.approx(sizes[1] * 52 / 76, rel=1e-3)
+
+
+def test_two_runs_give_the_same_model_files(tmp_path, monkeypatch):
+    """Whatever the process holds meanwhile: the same partitions, bits and files."""
+    rng = np.random.default_rng(0)
+    folder = write(entries(rng, (300, 250), 0.6), tmp_path / "t", 2, 5000)
+    row, col = kernels(rng, (300, 250), (2.0, 1.5))
+    made = []
+    for k, one in enumerate(MACHINES):
+        machine(monkeypatch, *one)
+        est = kf.KKMCEX(row, col, mu=0.1, solver=Streamed(memory="30MB")).fit(folder)
+        assert "in 3 partitions" in est.solution_.reason
+        est.set_params(solver="auto").save(tmp_path / f"{k}.kf")
+        made.append((tmp_path / f"{k}.kf").read_bytes())
+    assert made[0] == made[1] == made[2]
+
+
+def test_a_process_that_holds_too_much_is_told(tmp_path, monkeypatch):
+    est, folder = prepared(tmp_path)
+    machine(monkeypatch, 15 * 10**6, 10**9, 2)
+    est.set_params(solver=Streamed(memory="30MB"))
+    with pytest.raises(MemoryLimitError, match=r"holds 0\.01 GB already; memory is 0\.03 GB"):
+        est.fit(folder)
+    machine(monkeypatch, 15 * 10**6, 10**6, 2)
+    est.set_params(solver=Streamed())
+    with pytest.raises(MemoryLimitError, match=r"Ask for less \(memory=\)"):
+        est.fit(folder)
 
 
 def test_work_goes_on_with_the_memory_it_was_begun_with(tmp_path):

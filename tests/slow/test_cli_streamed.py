@@ -78,6 +78,49 @@ def test_a_killed_command_resumes_to_the_same_answer(folder):
     assert there.equals(values(folder / "clean.parquet"))
 
 
+DYING = """
+import os, signal, sys
+
+rename, left, end = os.replace, int(sys.argv.pop(1)), sys.argv.pop(1)
+
+
+def dying(source, target):
+    global left
+    left -= str(target).endswith(end)
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, target)
+
+
+os.replace = dying
+from kronfill.cli import main
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "end"),
+    [(1, "journal.json"), (1, ".values"), (0, "manifest.json"), (1, "fit.json"), (0, ".parquet")],
+)
+def test_no_file_of_a_killed_command_stays_behind(folder, tmp_path, count, end):
+    """Killed when a file is written and not yet in its place, inside the folder or beside it."""
+    files = {name: str(folder / name) for name in ("big", "users.csv", "items.csv")}
+    arguments = [
+        "complete", files["big"], "--rows", files["users.csv"], "--cols", files["items.csv"],
+        "--method", "rrmcex", "--mu", "0.1", "-q", "-o", "out.parquet", "--save", "model.kf",
+        "--work-dir", "work", "--resume",
+    ]  # fmt: skip
+    command = [sys.executable, "-c", DYING, str(count), end, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(tmp_path.rglob("*.part"))
+    assert not (tmp_path / "out.parquet").exists()
+    subprocess.run([sys.executable, "-m", "kronfill.cli", *arguments], cwd=tmp_path, check=True)
+    assert not list(tmp_path.rglob("*.part"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.kf", "out.parquet", "work"]
+
+
 def test_partitions_of_a_killed_command_serve_the_next(folder):
     command = [*COMMAND, "big", *SIDES, "-q", "--mu", "0.1", "-o", "again.parquet"]
     subprocess.run([*command, "--work-dir", "work", "--resume"], cwd=folder, check=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kronfill._atomic import Publication
 from kronfill.cli import options as o
 from kronfill.cli.inputs import (
     Sides,
@@ -19,7 +20,7 @@ from kronfill.cli.inputs import (
     say_matches,
 )
 from kronfill.cli.longfiles import as_given, check_fits, is_parquet
-from kronfill.cli.outputs import named_as, text_style, write_table
+from kronfill.cli.outputs import named_as, save_model, text_style, write_table
 from kronfill.cli.refusals import refuse
 from kronfill.cli.session import Session
 from kronfill.cli.targets import Targets
@@ -274,20 +275,15 @@ def _run(
             evaluation = evaluate(
                 done, seed=seed, progress=lambda _, share: step(f"{100 * share:.0f}%")
             )
-    told = _write_tables(session, done, files, tables, asked, (level, kind), evaluation)
-    if files.save is not None:
-        with session.stage(f"Saving {files.save}"):
-            done.save(files.save)
-        told.append(str(files.save))
-    if files.report is not None:
-        from kronfill.report import write_report
-
-        with session.stage(f"Writing {files.report}") as step:
-            write_report(
-                done, files.report, evaluation=evaluation, value_range=value_range, seed=seed,
-                progress=lambda what, _: step(what),
-            )  # fmt: skip
-        told.append(str(files.report))
+    with Publication() as outputs:
+        told = _write_tables(
+            session, done, files, tables, asked, (level, kind), evaluation, outputs
+        )
+        if files.save is not None:
+            told.append(save_model(session, done, files.save, outputs))
+        if files.report is not None:
+            _write_report(session, done, files.report, (evaluation, value_range, seed), outputs)
+            told.append(str(files.report))
     session.result(repr(done))
     session.result(f"Wrote {', '.join(told)}.")
     if files.report is None:
@@ -302,6 +298,7 @@ def _write_tables(
     asked: Any,
     settings: tuple[float, str],
     evaluation: Any,
+    outputs: Publication,
 ) -> list[str]:
     """Write the filled table and its details; returns what was written."""
     level, kind = settings
@@ -315,19 +312,38 @@ def _write_tables(
         session.fact(intervals=intervals.told, level=level)
     names, style = tables.entries.names, text_style(tables.entries.table)
     told = []
+    frames: Iterator[Any]
     with session.stage(f"Writing {files.output}"):
         if long:
             blocks = done.iter_details(asked, level=level, intervals=intervals)
-            lines = write_table(files.output, (named_as(block, names) for block in blocks), style)
+            frames = (named_as(block, names) for block in blocks)
         else:
-            lines = write_table(files.output, _wide(done, names[0]), style)
+            frames = _wide(done, names[0])
+        lines = write_table(files.output, frames, style, outputs)
         told.append(f"{files.output} ({count_of(lines, 'line')})")
     if files.details is not None:
         with session.stage(f"Writing {files.details}"):
             blocks = done.iter_details(level=level, intervals=intervals)
-            lines = write_table(files.details, (named_as(block, names) for block in blocks), style)
+            frames = (named_as(block, names) for block in blocks)
+            lines = write_table(files.details, frames, style, outputs)
         told.append(f"{files.details} ({count_of(lines, 'line')})")
     return told
+
+
+def _write_report(
+    session: Session,
+    done: Any,
+    path: Path,
+    settings: tuple[Any, tuple[float, float] | None, int],
+    outputs: Publication,
+) -> None:
+    from kronfill.report.build import build
+    from kronfill.report.page import page
+
+    with session.stage(f"Writing {path}") as step:
+        text = page(build(done, *settings, lambda what, _: step(what)))
+        with outputs.open(path) as file:
+            file.write(text.encode("utf-8"))
 
 
 def _intervals(done: Any, count: int, kind: str, evaluation: Any) -> Any:

@@ -12,17 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from kronfill._atomic import Publication, written_whole
+from kronfill.cli.session import Session
 from kronfill.data.file_table import FileTable
 from kronfill.errors import MissingDependencyError, ParameterError
-from kronfill.io.atomic import written_whole
 
-__all__ = ["SUFFIXES", "TextStyle", "check_outputs", "named_as", "text_style", "write_table"]
+__all__ = [
+    "SUFFIXES", "TextStyle", "check_outputs", "named_as", "save_model", "text_style", "write_table",
+]  # fmt: skip
 
 SUFFIXES = {
     ".csv": "CSV", ".tsv": "TSV", ".txt": "TSV", ".parquet": "Parquet", ".pq": "Parquet",
     ".feather": "Feather", ".arrow": "Feather", ".xlsx": "Excel",
 }  # fmt: skip
-EXCEL_ROWS, EXCEL_COLUMNS = 1_048_576, 16_384
+EXCEL_ROWS, EXCEL_COLUMNS, EXCEL_TEXT = 1_048_576, 16_384, 32_767
+FORMULA = tuple("=+-@\t\r")
+"""What a text begins with that spreadsheets may take for a formula."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +96,33 @@ def _kind(path: Path) -> str:
     return SUFFIXES[suffix]
 
 
-def write_table(path: Path, frames: Iterable[Any], style: TextStyle | None = None) -> int:
-    """Write data frames with the same columns one below the other; returns the number of lines."""
+def write_table(
+    path: Path,
+    frames: Iterable[Any],
+    style: TextStyle | None = None,
+    among: Publication | None = None,
+) -> int:
+    """Write data frames with the same columns one below the other; returns the number of lines.
+
+    The file appears by itself, or together with the others of a publication.
+    """
     kind = _kind(path)
     count = 0
-    with written_whole(path) as file, _writer(kind, file, style or TextStyle()) as writer:
+    opened = written_whole(path) if among is None else among.open(path)
+    with opened as file, _writer(kind, file, style or TextStyle()) as writer:
         for frame in frames:
             writer.write(frame)
             count += len(frame)
     return count
+
+
+def save_model(session: Session, model: Any, path: Path, outputs: Publication) -> str:
+    """Write a model among other outputs; returns what was written."""
+    from kronfill.io import write_model
+
+    with session.stage(f"Saving {path}"), outputs.open(path) as file:
+        write_model(model, file)
+    return str(path)
 
 
 def named_as(block: Any, names: tuple[str, str, str]) -> Any:
@@ -198,7 +221,7 @@ def _category() -> Any:
 
 
 class _Excel(_Writer):
-    """One sheet, within the size that Excel allows."""
+    """One sheet, within the size that Excel allows; text is text, whatever it looks like."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
@@ -207,13 +230,14 @@ class _Excel(_Writer):
         except ImportError:
             msg = "Writing an Excel file needs openpyxl: pip install 'kronfill[excel]'"
             raise MissingDependencyError(msg) from None
+        self._cell = openpyxl.cell.cell
         self._book = openpyxl.Workbook(write_only=True)
         self._sheet = self._book.create_sheet("kronfill")
         self._lines = 0
 
     def write(self, frame: Any) -> None:
         if not self._lines:
-            self._sheet.append([str(name) for name in frame.columns])
+            self._append(str(name) for name in frame.columns)
             self._lines = 1
         self._lines += len(frame)
         if self._lines > EXCEL_ROWS or len(frame.columns) > EXCEL_COLUMNS:
@@ -224,10 +248,30 @@ class _Excel(_Writer):
             raise ParameterError(msg)
         plain = frame.astype(object).where(frame.notna(), None)
         for line in plain.itertuples(index=False, name=None):
-            self._sheet.append(line)
+            self._append(line)
+
+    def _append(self, line: Iterable[Any]) -> None:
+        cells = [self._text(value) if isinstance(value, str) else value for value in line]
+        self._sheet.append(cells)
+
+    def _text(self, text: str) -> Any:
+        """A cell with this text, which openpyxl and Excel might take for something else."""
+        if len(text) > EXCEL_TEXT or self._cell.ILLEGAL_CHARACTERS_RE.search(text):
+            msg = (
+                f"An Excel cell holds up to {EXCEL_TEXT:,} characters and no control characters, "
+                f"unlike {text[:20]!r}; write a CSV or Parquet file."
+            )
+            raise ParameterError(msg)
+        if not text.startswith(FORMULA) and text not in self._cell.ERROR_CODES:
+            return text
+        cell = self._cell.WriteOnlyCell(self._sheet, text)
+        cell.data_type, cell.quotePrefix = "s", True
+        return cell
 
     def close(self) -> None:
-        self._book.save(self.file)
+        whole = io.BytesIO()  # openpyxl leaves much open if a file cannot be written to
+        self._book.save(whole)
+        self.file.write(whole.getbuffer())
 
     def abandon(self) -> None:
         self._book.save(io.BytesIO())  # closes the temporary files of the sheet

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kronfill._atomic import Publication
 from kronfill.cli.inputs import Sides, as_mu
 from kronfill.cli.longfiles import Given
 from kronfill.cli.longpairs import Asked, described
 from kronfill.cli.longplan import Plan
 from kronfill.cli.longproblem import LongProblem
-from kronfill.cli.outputs import check_outputs, write_table
+from kronfill.cli.outputs import check_outputs, save_model, write_table
 from kronfill.cli.passes import PassProgress
 from kronfill.cli.session import Session
 from kronfill.cli.workdir import TABLE, WorkDir, content
@@ -124,7 +125,8 @@ def complete_long(
         return
     if asked is not None:
         asked.check()
-    with _folder(streaming) as work:
+    told = []
+    with _folder(streaming) as work, Publication() as written:
         plan.require_disk(work.path)
         work.note(noted, done=False)
         begun = time.perf_counter()
@@ -134,11 +136,10 @@ def complete_long(
         parts = None if streaming.scheduler else _partitions(work.path, plan.ranks)
         if parts is not None:
             session.fact(m=parts.m, partitions=len(parts))
-        told = [] if table is None else [_write(session, problem, estimator, asked, parts, table)]
-    if outputs.save is not None:
-        with session.stage(f"Saving {outputs.save}"):
-            estimator.save(outputs.save)
-        told.append(str(outputs.save))
+        if table is not None:
+            told.append(_write(session, problem, estimator, asked, parts, table, written))
+        if outputs.save is not None:
+            told.append(save_model(session, estimator, outputs.save, written))
     session.result(_summary(problem, estimator, parts))
     session.result(f"Wrote {', '.join(told)}.")
 
@@ -222,6 +223,7 @@ def _write(
     asked: Asked | None,
     parts: Partitions | None,
     path: Path,
+    written: Publication,
 ) -> str:
     assert asked is not None
     if parts is None:
@@ -230,7 +232,8 @@ def _write(
             "observed or not, and no status."
         )
     with session.stage(f"Writing {path}") as say:
-        lines = write_table(path, _counted(described(model, asked, parts, problem.names), say))
+        blocks = _counted(described(model, asked, parts, problem.names), say)
+        lines = write_table(path, blocks, among=written)
     return f"{path} ({lines:,} lines)"
 
 

@@ -11,6 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from kronfill._atomic import written_whole
+
 __all__ = ["load_constants", "update_constants"]
 
 
@@ -37,7 +39,8 @@ def update_constants(section: str, values: dict[str, Any]) -> None:
     path = _file()
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
     known[section] = values
-    path.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    with written_whole(path) as file:
+        file.write((json.dumps(known, indent=2) + "\n").encode("utf-8"))
 
 
 def _file() -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kronfill._atomic import Publication
 from kronfill.experiments.backends import Backend
 from kronfill.experiments.figure import draw_bounds, draw_costs, draw_figure, draw_variants
 from kronfill.experiments.limits import limits
@@ -111,20 +112,24 @@ def write_report(store: Store, settings: Settings, out: Path) -> Report:
     judged = verdicts(points)
     shown = set(algorithms_shown().values())
     bounds = limits(records, settings, [k for k, m in METHODS.items() if m.label in shown])
-    table, document = out / "fig1.csv", out / "fig1.html"
-    table.write_text(to_csv(points), encoding="utf-8")
-    (out / "fig1-numbers.md").write_text(numbers(points, records, judged, bounds), encoding="utf-8")
     pictures = {
         "fig1": _png(draw_figure(points)),
         "fig1-variants": _png(draw_variants(points)),
         "fig1-bounds": _png(draw_bounds(bounds)),
         "fig1-costs": _png(draw_costs(records)),
     }
-    for name, png in pictures.items():
-        (out / f"{name}.png").write_bytes(png)
-    text = page(points, records, judged, bounds, settings, pictures)
-    document.write_text(text, encoding="utf-8")
-    return Report(document, table, judged, store.failed())
+    texts = {
+        "fig1.csv": to_csv(points),
+        "fig1-numbers.md": numbers(points, records, judged, bounds),
+        "fig1.html": page(points, records, judged, bounds, settings, pictures),
+    }
+    contents = {name: text.encode("utf-8") for name, text in texts.items()}
+    contents |= {f"{name}.png": png for name, png in pictures.items()}
+    with Publication() as publication:
+        for name, content in contents.items():
+            with publication.open(out / name) as file:
+                file.write(content)
+    return Report(out / "fig1.html", out / "fig1.csv", judged, store.failed())
 
 
 def _png(figure: Any) -> bytes:

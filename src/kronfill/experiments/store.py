@@ -10,12 +10,12 @@ newer, counts.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from kronfill._atomic import written_whole
 from kronfill.errors import DataError, MissingDependencyError
 from kronfill.experiments.work import Settings, versions
 
@@ -71,7 +71,8 @@ class Store:
         wanted = json.loads(json.dumps(asdict(settings)))
         if not note.exists():
             text = json.dumps({**wanted, "begun_with": versions()}, indent=2) + "\n"
-            _replace(note, lambda path: path.write_text(text, encoding="utf-8"))
+            with written_whole(note) as file:
+                file.write(text.encode("utf-8"))
             return
         found = json.loads(note.read_text(encoding="utf-8"))
         differing = [name for name, value in wanted.items() if found.get(name) != value]
@@ -83,8 +84,8 @@ class Store:
     def put(self, record: Mapping[str, Any]) -> None:
         """Write one cell; an earlier record of it is replaced."""
         pa, pq = _pyarrow()
-        table = pa.Table.from_pylist([dict(record)])
-        _replace(self._parts / f"{record['key']}.parquet", lambda path: pq.write_table(table, path))
+        with written_whole(self._parts / f"{record['key']}.parquet") as file:
+            pq.write_table(pa.Table.from_pylist([dict(record)]), file)
 
     def records(self) -> list[dict[str, Any]]:
         """All cells, failed ones included, ordered by their key."""
@@ -112,17 +113,10 @@ class Store:
         records = self.records()
         if not parts:
             return
-        table = pa.Table.from_pylist(records)
-        _replace(self._merged, lambda path: pq.write_table(table, path))
+        with written_whole(self._merged) as file:
+            pq.write_table(pa.Table.from_pylist(records), file)
         for path in parts:
             path.unlink()
-
-
-def _replace(path: Path, write: Any) -> None:
-    """Write a file under another name, then move it into place in one step."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    write(temporary)
-    os.replace(temporary, path)
 
 
 def _pyarrow() -> tuple[Any, Any]:

@@ -3,6 +3,6 @@
 The format is described in docs/files.md.
 """
 
-from kronfill.io.models import load, save
+from kronfill.io.models import load, save, write_model
 
-__all__ = ["load", "save"]
+__all__ = ["load", "save", "write_model"]

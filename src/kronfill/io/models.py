@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sklearn.utils.validation import check_is_fitted
 
 import kronfill
+from kronfill._atomic import written_whole
 from kronfill.completion import Completion
 from kronfill.errors import (
     KronfillError,
     MemoryLimitError,
     MissingDependencyError,
     ModelFileError,
+    StorageError,
 )
 from kronfill.io.arrays import ArrayReader, Inconsistent, sha256
-from kronfill.io.atomic import written_whole
 from kronfill.io.classes import MODELS, RECORDS, is_fitted
 from kronfill.io.container import Container, write_container
 from kronfill.io.frames import FRAMES
 from kronfill.io.records import object_codec, read_object
 from kronfill.io.values import BASIC, Reader, Writer
 
-__all__ = ["VERSION", "load", "save"]
+__all__ = ["VERSION", "load", "save", "write_model"]
 
 FORMAT = "kronfill model"
 VERSION = 1
@@ -63,6 +64,26 @@ def save(model: Any, path: Any) -> None:
     >>> bool((same.predict_matrix() == est.predict_matrix()).all())
     True
     """
+    parts = _parts(model)
+    target = _path(path)
+    if target.is_dir():
+        msg = f"{target} is a folder; give the name of a file in it, such as model.kf."
+        raise ModelFileError(msg)
+    try:
+        with written_whole(target) as file:
+            write_container(file, parts)
+    except StorageError as error:
+        msg = f"{error} What was there before is unchanged."
+        raise ModelFileError(msg) from error
+
+
+def write_model(model: Any, file: BinaryIO) -> None:
+    """Write a model into a file that is open already: see :func:`save`."""
+    write_container(file, _parts(model))
+
+
+def _parts(model: Any) -> dict[str, bytes | memoryview]:
+    """The entries of a model file by name."""
     if type(model) not in MODELS:
         names = ", ".join(kind.__name__ for kind in MODELS)
         msg = f"A {type(model).__name__} cannot be saved; these can: {names}.{_instead(model)}"
@@ -88,16 +109,7 @@ def save(model: Any, path: Any) -> None:
         raise ModelFileError(msg)
     parts: dict[str, bytes | memoryview] = {CHECKSUM: sha256(text).encode("ascii"), MANIFEST: text}
     parts.update(writer.arrays.parts)
-    target = _path(path)
-    if target.is_dir():
-        msg = f"{target} is a folder; give the name of a file in it, such as model.kf."
-        raise ModelFileError(msg)
-    try:
-        with written_whole(target) as file:
-            write_container(file, parts)
-    except OSError as error:
-        msg = f"{target} cannot be written: {error}. What was there before is unchanged."
-        raise ModelFileError(msg) from error
+    return parts
 
 
 def _instead(model: Any) -> str:

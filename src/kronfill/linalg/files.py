@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._atomic import ASIDE, remove_abandoned, written_whole
 from kronfill.errors import StorageError
 
 __all__ = ["alone_in", "mapped", "read_json", "write_whole"]
@@ -21,21 +20,15 @@ __all__ = ["alone_in", "mapped", "read_json", "write_whole"]
 
 def write_whole(path: Path, *arrays: NDArray[Any] | bytes) -> int:
     """Write a file that is there as a whole or not at all; its checksum."""
-    partial, checksum = path.with_name(path.name + ".partial"), 0
+    checksum = 0
     try:
-        with open(partial, "wb") as file:
+        with written_whole(path) as file:
             for array in arrays:
                 data = memoryview(array).cast("B")  # type: ignore[arg-type]
                 file.write(data)
                 checksum = zlib.crc32(data, checksum)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        advice = "the disk is full; free some space, then run the same again" if full else error
-        msg = f"{path} cannot be written: {advice}. What was finished before is kept."
+    except StorageError as error:
+        msg = f"{error} What was finished before is kept."
         raise StorageError(msg) from error
     return checksum
 
@@ -59,6 +52,7 @@ def alone_in(folder: Path) -> Iterator[Path]:
         except BlockingIOError:
             msg = f"Another process is working in {folder}; wait for it, or use another work_dir."
             raise StorageError(msg) from None
+        remove_abandoned(folder.rglob(ASIDE))
         yield folder
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from kronfill._atomic import written_whole
 from kronfill.errors import StorageError
 from kronfill.evaluation import Evaluation, Progress
-from kronfill.io.atomic import written_whole
 from kronfill.report.build import build
 from kronfill.report.page import page
 
@@ -75,8 +75,8 @@ def write_report(
     try:
         with written_whole(target) as file:
             file.write(text.encode("utf-8"))
-    except OSError as error:
-        msg = f"{target} cannot be written: {error}. What was there before is unchanged."
+    except StorageError as error:
+        msg = f"{error} What was there before is unchanged."
         raise StorageError(msg) from error
     if progress is not None:
         progress("done", 1.0)
