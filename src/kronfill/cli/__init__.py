@@ -5,63 +5,43 @@ Exit codes: 0 done; 1 the work failed; 2 the input or the options cannot be used
 
 from __future__ import annotations
 
-from typing import Annotated
-
-try:
-    import rich  # noqa: F401
-    import typer
-except ImportError:  # pragma: no cover - depends on what is installed
-    msg = "The command line needs: pip install 'kronfill[cli,tables]'"
-    raise SystemExit(msg) from None
-
-from kronfill.cli.complete import complete
-from kronfill.cli.evaluate import evaluate
-from kronfill.cli.helps import Command, Group
-from kronfill.cli.info import info
-from kronfill.cli.model import bound, predict, suggest
-from kronfill.cli.reproduce import reproduce_app
-from kronfill.cli.showcase import bench, demo
+import os
+import signal
+from typing import Any
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from kronfill.cli.commands import app
 
-def _show_version(asked: bool) -> None:
-    if asked:
-        from kronfill import __version__
-
-        typer.echo(f"kronfill {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _about(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
-        ),
-    ] = False,
-) -> None:
-    """Complete a partly observed matrix from what is known about its rows and columns.
-
-    kronfill complete ratings.csv --rows users.csv --cols items.csv --report report.html
-    """
-
-
-for _command in (complete, predict, evaluate, suggest, bound, info, bench, demo):
-    app.command(cls=Command)(_command)
-app.add_typer(reproduce_app, name="reproduce")
+    return app
 
 
 def main() -> None:
     """Entry point."""
-    app()
+    run = _imported()
+    run()
+
+
+def _imported() -> Any:
+    """Import the commands; Ctrl-C meanwhile ends the process: nothing has been begun yet.
+
+    As an exception it would come up inside of some module, be shown there or be lost.
+    """
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:
+        signal.signal(signal.SIGINT, _leave)
+    from kronfill.cli.commands import run
+
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return run
+
+
+def _leave(number: int, frame: Any) -> None:
+    os.write(2, b"Error: Interrupted; nothing was written.\n")
+    os._exit(130)

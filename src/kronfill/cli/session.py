@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from rich.table import Table
 
 from kronfill.errors import KronfillError, KronfillWarning, MemoryLimitError, StorageError
 
-__all__ = ["FAILED", "INTERRUPTED", "MISUSED", "SECOND", "Session"]
+__all__ = ["FAILED", "INTERRUPTED", "MISUSED", "SECOND", "Session", "flush_results"]
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit codes: the work failed, the input or the options cannot be used, Ctrl-C."""
@@ -67,7 +68,7 @@ class Session:
     def result(self, text: str) -> None:
         """Print a result."""
         if not self.as_json:
-            self.out.print(escape(text))
+            self._print(escape(text))
 
     def table(self, title: str, names: list[str], lines: list[list[Any]]) -> None:
         """Print a table of results."""
@@ -92,8 +93,14 @@ class Session:
             grid.add_row(*map(escape, line_cells))
         there = self.out.width
         self.out.width = max(there, needed)
-        self.out.print(grid)
+        self._print(grid)
         self.out.width = there
+
+    def _print(self, what: Any) -> None:
+        try:
+            self.out.print(what)
+        except OSError as error:
+            raise StorageError(flush_results(error)) from error
 
     @contextmanager
     def stage(self, what: str) -> Iterator[Callable[[str], None]]:
@@ -144,16 +151,44 @@ class Session:
         code, text = _verdict(error)
         if code is None:
             return
-        if self.as_json:
-            whole = {"ok": error is None, **self.facts} | ({"error": text} if text else {})
-            sys.stdout.write(json.dumps(_plain(whole), indent=2, ensure_ascii=False) + "\n")
-        if error is None:
+        failed = self._write_json(error is None, text) if self.as_json else None
+        lost = flush_results(failed)
+        if lost:
+            code, text = code or FAILED, f"{text} {lost}".strip()
+        if not text:
             return
-        if self.debug:
-            trace_text = "".join(traceback.format_exception(error))
-            self.err.print(trace_text, markup=False, soft_wrap=True)
-        self.err.print(f"[red]Error:[/red] {escape(text)}")
+        with suppress(OSError):  # where nothing can be said, the exit code says it
+            if self.debug and error is not None:
+                trace_text = "".join(traceback.format_exception(error))
+                self.err.print(trace_text, markup=False, soft_wrap=True)
+            self.err.print(f"[red]Error:[/red] {escape(text)}")
         raise typer.Exit(code) from None
+
+    def _write_json(self, ok: bool, text: str) -> OSError | None:
+        """Print the JSON object; what went wrong if that failed."""
+        whole = {"ok": ok, **self.facts} | ({"error": text} if text else {})
+        try:
+            typer.echo(json.dumps(_plain(whole), indent=2, ensure_ascii=False))
+        except OSError as error:
+            return error
+        return None
+
+
+def flush_results(failed: OSError | None = None) -> str:
+    """Have standard output written; a sentence if it cannot be, or could not be before.
+
+    What it was to hold is dropped then: Python would try to write it once more at the end.
+    """
+    try:
+        if failed is None and sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        failed = error
+    if failed is None:
+        return ""
+    with suppress(OSError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return f"Standard output cannot be written: {failed.strerror or failed}."
 
 
 def _console(stderr: bool) -> Console:
@@ -203,6 +238,7 @@ _SPELLINGS = {
     "method='imc'": "--method imc",
     "for rows=": "for --rows",
     "for cols=": "for --cols",
+    "(memory=)": "(--memory)",
     "another work_dir": "another folder (--work-dir)",
     "exchange rows= and cols=": "exchange --rows and --cols",
     "value_range must be": "--range must be",
