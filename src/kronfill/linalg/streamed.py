@@ -308,8 +308,8 @@ class Streamed(TableSolver):
         if needed > limit:
             msg = (
                 f"Streaming with ranks {ranks[0]} x {ranks[1]} on {shape[0]} x {shape[1]} needs "
-                f"{size_of(needed)}, of which this process holds {size_of(held)} already; memory is "
-                f"{size_of(limit)}. {advice}, or use kernels of lower rank."
+                f"{size_of(needed)}, of which this process holds {size_of(held)} already; memory "
+                f"is {size_of(limit)}. {advice}, or use kernels of lower rank."
             )
             raise MemoryLimitError(msg)
         return needed
