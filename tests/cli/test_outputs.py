@@ -81,6 +81,14 @@ def test_a_report_that_cannot_be_made_takes_the_table_with_it(wide):
     as_before(WIDE)
 
 
+def test_details_that_nobody_named_replace_no_input(wide):
+    os.rename("users.csv", "out-details.csv")
+    sides = ("--rows", "out-details.csv", "--cols", "items.csv")
+    done = run("complete", "table.csv", *sides, "-o", "out.csv", "--mu", 0.1, code=2)
+    assert "--details out-details.csv is also an input" in done.stderr
+    assert not os.path.exists("out.csv")
+
+
 @pytest.mark.parametrize("command", ["predict", "suggest", "evaluate"])
 def test_the_other_commands_on_a_full_disk(wide, command):
     complete_wide()

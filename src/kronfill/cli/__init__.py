@@ -23,8 +23,7 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Entry point."""
-    run = _imported()
-    run()
+    _imported()()
 
 
 def _imported() -> Any:
@@ -35,10 +34,11 @@ def _imported() -> Any:
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual:
         signal.signal(signal.SIGINT, _leave)
-    from kronfill.cli.commands import run
-
-    if usual:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        from kronfill.cli.commands import run
+    finally:
+        if usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
     return run
 
 

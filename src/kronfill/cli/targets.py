@@ -29,6 +29,7 @@ class Targets:
         self.table, self.pairs, self.report, self.save = table, pairs, report, save
         self.output = output or Path(f"{_stem(table)}-filled{_suffix(table)}")
         self.details, self.no_details = details, no_details
+        self._inputs: tuple[Path | None, ...] = (table, pairs)
         if details is not None and (no_details or pairs is not None):
             other = "--no-details" if no_details else "--pairs, whose output has them already"
             msg = f"--details cannot be given together with {other}."
@@ -40,7 +41,8 @@ class Targets:
             "--output (table)": self.output, "--details (table)": self.details,
             "--report": self.report, "--save": self.save,
         }  # fmt: skip
-        check_outputs(outputs, (self.table, self.pairs, *inputs))
+        self._inputs += inputs
+        check_outputs(outputs, self._inputs)
         for option, path, ends in (
             ("--report", self.report, (".html", ".htm")),
             ("--save", self.save, (".kf",)),
@@ -58,7 +60,7 @@ class Targets:
             raise ParameterError(msg)
         if wide and self.details is None and not self.no_details and lines <= MANY_DETAILS:
             self.details = self.output.with_name(f"{self.output.stem}-details{self.output.suffix}")
-            check_outputs({"--details (table)": self.details}, (self.table,))
+            check_outputs({"--details (table)": self.details}, self._inputs)
         return self
 
 
