@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.errors import ModelFileError
+from kronfill.io.allowance import Allowance, Inconsistent
 from kronfill.io.container import Container
 
 __all__ = ["MAPPED_FROM", "ArrayReader", "ArrayWriter", "Inconsistent", "sha256"]
@@ -19,16 +22,16 @@ DTYPES = frozenset(
 )  # fmt: skip
 MAPPED_FROM = 2**20
 """Floats of at least so many bytes stay in the file and are paged in as they are used."""
+MAPPED_SHARE = 16
+"""What is mapped is looked through and not copied: it counts as this part of its length."""
+SHARED = 8
+"""So many arrays that are equal but apart share an entry; more would look like too many of them."""
 MAX_DIMENSIONS = 8
 MAX_ARRAYS = 1_000_000
 _KEYS = {"entry", "dtype", "shape", "order", "sha256"}
 _CHUNK = 2**24
 
 Array = NDArray[Any]
-
-
-class Inconsistent(Exception):
-    """What a file says does not fit together; its message becomes a part of ModelFileError's."""
 
 
 def sha256(data: memoryview | bytes) -> str:
@@ -50,7 +53,8 @@ class ArrayWriter:
         self.parts: dict[str, memoryview] = {}
         self.table: list[dict[str, Any]] = []
         self._seen: dict[tuple[Any, ...], int] = {}
-        self._entries: dict[tuple[str, int], str] = {}
+        self._entries: dict[tuple[str, int, int], str] = {}
+        self._uses: Counter[tuple[str, int]] = Counter()
         self._kept: list[Array] = []
 
     def add(self, array: Array) -> int:
@@ -85,7 +89,9 @@ class ArrayWriter:
         flat = np.ravel(plain, order=order)
         data = flat.view(np.uint8).data if flat.size else memoryview(b"")
         checksum = sha256(data)
-        name = self._entries.setdefault((checksum, len(data)), f"{len(self._entries)}.bin")
+        copy = self._uses[checksum, len(data)] // SHARED
+        self._uses[checksum, len(data)] += 1
+        name = self._entries.setdefault((checksum, len(data), copy), f"{len(self._entries)}.bin")
         self.parts[name] = data
         return {
             "entry": name,
@@ -97,7 +103,10 @@ class ArrayWriter:
 
 
 class ArrayReader:
-    """The arrays of a model file: small ones and integers read, large floats mapped, all checked.
+    """The arrays of a model file: small ones read, large floats mapped, all checked.
+
+    Whole numbers and truth values are read whatever their length: they say where to look in other
+    arrays, and what was checked here must be what is used, even if the file changes.
 
     Parameters
     ----------
@@ -113,59 +122,82 @@ class ArrayReader:
         if not isinstance(table, list) or len(table) > MAX_ARRAYS:
             msg = "its list of arrays is missing or too long"
             raise Inconsistent(msg)
+        self.allowance = Allowance(len(container.buffer))
         self._sums: dict[str, str] = {}
-        self._copies: dict[str, Array] = {}
         self._container, self._verify = container, verify
-        self._arrays = [self._read(number, line) for number, line in enumerate(table)]
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+        self._lines = [self._checked(number, line) for number, line in enumerate(table)]
+        self._arrays: dict[int, Array] = {}
 
     def __getitem__(self, number: Any) -> Array:
-        if type(number) is not int or not 0 <= number < len(self._arrays):
+        if type(number) is not int or not 0 <= number < len(self._lines):
             msg = f"there is no array {number!r:.60}"
             raise Inconsistent(msg)
+        line = self._lines[number]
+        self.allowance.spend(line.length // MAPPED_SHARE if line.is_mapped else line.length)
+        if number not in self._arrays:
+            self._arrays[number] = self._made(number, line)
         return self._arrays[number]
 
-    def is_looked_at(self, length: int) -> bool:
-        """Whether the numbers of an array of so many bytes are read on loading."""
-        return self._verify or length < MAPPED_FROM
-
-    def _own(self, entry: str, raw: Array) -> Array:
-        """The bytes of an entry, read once: compiled code trusts indices, and a file can change."""
-        if entry not in self._copies:
-            self._copies[entry] = raw.copy()
-            self._copies[entry].flags.writeable = False
-        return self._copies[entry]
-
-    def _sum(self, entry: str, raw: Array) -> str:
-        if entry not in self._sums:
-            self._sums[entry] = sha256(raw.data)
-        return self._sums[entry]
-
-    def _read(self, number: int, line: Any) -> Array:
-        dtype, shape = _described(number, line)
-        offset, length = self._container.place(line["entry"])
-        if prod(shape) * dtype.itemsize != length:
-            msg = f"array {number} of shape {shape} and type {dtype} is not {length} bytes long"
-            raise Inconsistent(msg)
-        raw = np.empty(0, np.uint8)
-        if length:
-            raw = np.frombuffer(self._container.buffer, np.uint8, length, offset)
-        if dtype.kind != "f":
-            raw = self._own(line["entry"], raw)
-        if self.is_looked_at(length) and self._sum(line["entry"], raw) != line["sha256"]:
-            msg = f"the numbers of array {number} do not have the checksum that was stored"
-            raise Inconsistent(msg)
-        if dtype.kind == "b" and self.is_looked_at(length) and raw.max(initial=0) > 1:
+    def _made(self, number: int, line: _Line) -> Array:
+        raw = self._raw(line) if line.is_mapped else self._raw(line).copy()
+        if line.dtype.kind == "b" and raw.max(initial=0) > 1:
             msg = f"array {number} has truth values other than 0 and 1"
             raise Inconsistent(msg)
-        flat = (raw if length >= MAPPED_FROM else raw.copy()).view(dtype)
-        return flat.reshape(shape, order=line["order"])
+        if line.length >= MAPPED_FROM:
+            raw.flags.writeable = False  # so that no one needs a copy of their own
+        return raw.view(line.dtype).reshape(line.shape, order=line.order)
+
+    def is_looked_at(self, array: Array) -> bool:
+        """Whether the numbers of an array are read on loading."""
+        return self._verify or not _is_mapped(array.dtype, array.nbytes)
+
+    def _raw(self, line: _Line) -> NDArray[np.uint8]:
+        offset, length = self._container.place(line.entry)
+        if not length:
+            return np.empty(0, np.uint8)
+        return np.frombuffer(self._container.buffer, np.uint8, length, offset)
+
+    def _sum(self, line: _Line) -> str:
+        if line.entry not in self._sums:
+            self._sums[line.entry] = sha256(self._raw(line).data)
+        return self._sums[line.entry]
+
+    def _checked(self, number: int, described: Any) -> _Line:
+        line = _described(number, described)
+        _, length = self._container.place(line.entry)
+        if line.length != length or max(line.shape, default=0) > self.allowance.size:
+            msg = f"array {number} of shape {line.shape} and type {line.dtype} is not in its entry"
+            raise Inconsistent(msg)
+        if (self._verify or not line.is_mapped) and self._sum(line) != described["sha256"]:
+            msg = f"the numbers of array {number} do not have the checksum that was stored"
+            raise Inconsistent(msg)
+        return line
 
 
-def _described(number: int, line: Any) -> tuple[np.dtype[Any], list[int]]:
-    """Type and shape of an array, if the manifest gives them as it should."""
+@dataclass(frozen=True)
+class _Line:
+    """What the manifest says about an array."""
+
+    entry: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+    @property
+    def length(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_mapped(self) -> bool:
+        return _is_mapped(self.dtype, self.length)
+
+
+def _is_mapped(dtype: np.dtype[Any], length: int) -> bool:
+    return dtype.kind == "f" and length >= MAPPED_FROM
+
+
+def _described(number: int, line: Any) -> _Line:
+    """What the manifest says about an array, if it says it as it should."""
     if not isinstance(line, dict) or set(line) != _KEYS or not isinstance(line["entry"], str):
         msg = f"array {number} is not described as it should be"
         raise Inconsistent(msg)
@@ -177,4 +209,4 @@ def _described(number: int, line: Any) -> tuple[np.dtype[Any], list[int]]:
     if not sizes or len(shape) > MAX_DIMENSIONS:
         msg = f"array {number} has the shape {str(shape)[:60]}"
         raise Inconsistent(msg)
-    return np.dtype(dtype), shape
+    return _Line(line["entry"], np.dtype(dtype), tuple(shape), order)

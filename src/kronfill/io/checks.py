@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,13 @@ __all__ = [
     "indices",
     "inside",
     "of",
+    "one_of",
     "optional",
+    "positions",
     "positive",
+    "positive_floats",
     "real",
+    "result",
     "sparse_floats",
     "text",
     "truths",
@@ -30,30 +35,38 @@ __all__ = [
 
 Test = Callable[[Any], bool]
 
+MAX_WHOLE, MAX_REAL = 2**63, 2**1023
+"""Integers beyond are none of NumPy; beyond are no floats either."""
+
 
 def anything(_value: Any) -> bool:
     """A parameter: it is looked at when it is used."""
     return True
 
 
-def count(value: Any) -> bool:
-    """A positive integer."""
-    return type(value) is int and value >= 1
-
-
 def whole(value: Any) -> bool:
     """An integer."""
-    return type(value) is int
+    return type(value) is int and -MAX_WHOLE <= value < MAX_WHOLE
+
+
+def count(value: Any) -> bool:
+    """A positive integer."""
+    return whole(value) and bool(value >= 1)
+
+
+def result(value: Any) -> bool:
+    """A number that came out of a computation: not always a finite one."""
+    return type(value) is float or (type(value) is int and abs(value) < MAX_REAL)
 
 
 def real(value: Any) -> bool:
-    """A number."""
-    return type(value) in (int, float)
+    """A finite number."""
+    return result(value) and math.isfinite(value)
 
 
 def positive(value: Any) -> bool:
     """A positive finite number."""
-    return type(value) in (int, float) and 0 < value < np.inf
+    return real(value) and bool(value > 0)
 
 
 def text(value: Any) -> bool:
@@ -66,14 +79,31 @@ def flag(value: Any) -> bool:
     return type(value) is bool
 
 
+def one_of(*values: Any) -> Test:
+    """One of these values, of the same type."""
+    return lambda v: any(type(v) is type(value) and v == value for value in values)
+
+
 def floats(ndim: int) -> Test:
     """An array of floats."""
     return lambda v: isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == ndim
 
 
+def positive_floats(value: Any) -> bool:
+    """A list of positive numbers."""
+    return floats(1)(value) and bool((value > 0).all())
+
+
 def indices(value: Any) -> bool:
     """A list of positions."""
     return isinstance(value, np.ndarray) and value.dtype == np.intp and value.ndim == 1
+
+
+def positions(value: Any) -> bool:
+    """A list of positions, with 4 bytes for each where they are very many."""
+    return indices(value) or (
+        isinstance(value, np.ndarray) and value.dtype == np.int32 and value.ndim == 1
+    )
 
 
 def truths(value: Any) -> bool:

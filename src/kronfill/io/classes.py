@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from kronfill import solvers
@@ -19,6 +20,7 @@ from kronfill.data import Observations
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.conformal import METHODS, _Around, _LeavingFoldsOut, _LeavingOneOut
+from kronfill.estimators.inputs import check_largest
 from kronfill.estimators.model import (
     Basis,
     Bilinear,
@@ -40,9 +42,13 @@ from kronfill.io.checks import (
     indices,
     inside,
     of,
+    one_of,
     optional,
+    positions,
     positive,
+    positive_floats,
     real,
+    result,
     sparse_floats,
     text,
     truths,
@@ -51,6 +57,7 @@ from kronfill.io.checks import (
 )
 from kronfill.io.records import Record
 from kronfill.kernels._featured import FeatureKernel
+from kronfill.kernels._frames import is_frame
 from kronfill.kernels._laplacian import (
     Diffusion,
     LaplacianFunction,
@@ -72,10 +79,26 @@ from kronfill.linalg.solution import Solution, Status
 
 __all__ = ["MODELS", "RECORDS", "is_fitted"]
 
+MAX_STEPS = 2**16
+"""Steps of a random walk: each is a product."""
+
 kernel = of(Kernel)
-labels = optional(tuple_of(anything))
-per_feature = either(positive, floats(1))
+labels = optional(of(tuple))
+per_feature = either(positive, positive_floats)
 shape = tuple_of(count, 2)
+
+
+def _of_pandas(name: str) -> Test:
+    """An object of this class of pandas, without importing it."""
+
+    def passes(value: Any) -> bool:
+        pandas = sys.modules.get("pandas")
+        return pandas is not None and isinstance(value, getattr(pandas, name))
+
+    return passes
+
+
+_is_index, _is_levels, _is_series = map(_of_pandas, ("Index", "MultiIndex", "Series"))
 
 
 # Kernels.
@@ -86,11 +109,22 @@ def _labelled(value: Any) -> bool:
 
 
 def _featured(value: FeatureKernel) -> bool:
-    """Whether new items, encoded and placed, have the coordinates of the known ones."""
-    table = value._table
-    placed = value._place(np.zeros((1, table._encoder.width)))
-    width: int = table.values.shape[1]
-    return _labelled(value) and table.n == value.n and placed.shape == (1, width)
+    """Whether new items, encoded and placed, have the coordinates of the known ones.
+
+    This is told by sizes alone: a table of few entries may be very wide.
+    """
+    table, width = value._table, value._table._encoder.width
+    is_sparse, on_circles = sparse.issparse(table.values), isinstance(value, Periodic)
+    scales = [getattr(value, name, 1.0) for name in ("length_scale", "period")]
+    centre = getattr(value, "_centre", None)
+    return (
+        _labelled(value)
+        and table.n == value.n
+        and table.width == (2 * width if on_circles else width)
+        and all(np.shape(scale) in ((), (width,)) for scale in scales)
+        and (centre is None or centre.shape == (width,))
+        and not (is_sparse and (on_circles or centre is not None))
+    )
 
 
 _marked = {"learned": lambda value: value is True}
@@ -105,7 +139,7 @@ def _of_features(kind: type[Kernel], **state: Test) -> Record:
 
 
 def _same_items(value: Any) -> bool:
-    return _labelled(value) and all(part.n == value.n for part in value.parts)
+    return _labelled(value) and {part.n for part in value.parts} == {value.n}
 
 
 def _base_items(value: Any) -> bool:
@@ -121,9 +155,20 @@ def _thin(value: Thin) -> bool:
     return (
         _labelled(value)
         and len(phi) == value.n
-        and value.base.n == factor.n
+        and _factors(value.base, factor)
         and factor.rank == phi.shape[1]
     )
+
+
+def _factors(whole: Kernel, factor: LowRankFactor) -> bool:
+    """Whether a factor is one of this kernel, as far as sizes tell: for new items too."""
+    explicit = whole.base if isinstance(whole, Scaled) else whole
+    rank = factor.rank
+    if factor.pivots is None and isinstance(explicit, Linear):
+        rank = explicit._table.width
+    if factor.pivots is None and isinstance(explicit, Thin):
+        rank = explicit.known_rank
+    return whole.n == factor.n and factor.rank == rank
 
 
 def _square(value: Any, n: int) -> bool:
@@ -131,12 +176,15 @@ def _square(value: Any, n: int) -> bool:
 
 
 def _graph(value: GraphKernel) -> bool:
-    known = (value._K is None) != (value._weights is None)
+    weights = value._weights
+    known = (value._K is None) != (weights is None)
+    stored = weights.data if sparse.issparse(weights) else weights
     return (
         known
         and _labelled(value)
         and _square(value._K, value.n)
-        and _square(value._weights, value.n)
+        and _square(weights, value.n)
+        and (weights is None or bool(np.min(stored, initial=0.0) >= 0))
     )
 
 
@@ -147,7 +195,20 @@ def _large_graph(value: SparseGraphKernel) -> bool:
 
 
 def _laplacian(value: SparseLaplacian) -> bool:
-    return _square(value.matrix, value.n) and value.still.shape == (value.n,)
+    """Whether it is one: its diagonal stored, nothing positive beside it, and L still = 0.
+
+    Then I + L has an inverse: still (I + L) still is dominated by its diagonal.
+    """
+    matrix, still, n = value.matrix, value.still, value.n
+    if matrix.shape != (n, n) or still.shape != (n,):
+        return False
+    own = np.repeat(np.arange(n), np.diff(matrix.indptr)) == matrix.indices
+    rounding = 1e-9 * float((abs(matrix) @ still).max())
+    return (
+        np.array_equal(np.sort(matrix.indices[own]), np.arange(n))
+        and bool((matrix.data[~own] <= 0).all())
+        and bool((np.abs(matrix @ still) <= rounding).all())
+    )
 
 
 def _section(value: GraphSection) -> bool:
@@ -179,11 +240,21 @@ def _table(value: FeatureTable) -> bool:
 
 
 def _factor(value: LowRankFactor) -> bool:
+    """Whether new items follow from the pivots, by a triangular system that can be solved."""
     pivots = value.pivots
-    return pivots is None or (len(pivots) == value.rank and inside(pivots, value.n))
+    if pivots is None:
+        return True
+    right = len(pivots) == value.rank and inside(pivots, value.n)
+    return right and bool((value.phi[pivots, np.arange(value.rank)] > 0).all())
 
 
 _matrix = either(floats(2), sparse_floats)
+
+
+def _matrix_like(value: Any) -> bool:
+    """What a user may give for a matrix: it is looked at when it is used."""
+    return isinstance(value, np.ndarray | list | tuple) or sparse.issparse(value) or is_frame(value)
+
 
 _KERNELS = (
     Record(_ArrayEncoder, {"width": count}),
@@ -193,7 +264,7 @@ _KERNELS = (
             "columns": tuple_of(anything),
             "kinds": of(dict),
             "centres": floats(1),
-            "scales": floats(1),
+            "scales": positive_floats,
             "categories": tuple_of(tuple_of(text)),
             "width": count,
             "dense": flag,
@@ -215,7 +286,7 @@ _KERNELS = (
         Matern,
         length_scale=per_feature,
         _centre=optional(floats(1)),
-        nu=lambda value: value in (0.5, 1.5, 2.5),
+        nu=one_of(0.5, 1.5, 2.5),
     ),
     _of_features(Periodic, period=per_feature, length_scale=per_feature),
     _of_features(Linear),
@@ -240,9 +311,15 @@ _KERNELS = (
     _kernel(Identity),
     Record(Diffusion, {"t": positive, "normalized": flag}),
     Record(RegularizedLaplacian, {"sigma": positive, "normalized": flag}),
-    Record(RandomWalk, {"steps": count, "a": positive}),
+    Record(RandomWalk, {"steps": lambda value: count(value) and value <= MAX_STEPS, "a": positive}),
     Record(
-        SparseLaplacian, {"matrix": sparse_floats, "top": real, "still": floats(1)}, fits=_laplacian
+        SparseLaplacian,
+        {
+            "matrix": sparse_floats,
+            "top": lambda value: real(value) and value >= 0,
+            "still": positive_floats,
+        },
+        fits=_laplacian,
     ),
     _kernel(
         GraphKernel,
@@ -287,6 +364,20 @@ def _extent(basis: Basis) -> tuple[int, int]:
     return basis.values.shape[0], basis.values.shape[1]
 
 
+def _factored(value: Factored) -> bool:
+    return _factors(value.kernel, value.factor)
+
+
+def _smooth(value: _Smooth) -> bool:
+    smooth, _ = value.kernel.split()
+    return value.kernel.n == value.factor.n and (smooth is None or _factors(smooth, value.factor))
+
+
+def _encodes(table: FeatureTable) -> bool:
+    """Whether new items have the features of the known ones."""
+    return table.width == table._encoder.width
+
+
 def _combined(value: Combined) -> bool:
     width: int = value.coef.shape[0]
     return _extent(value.basis)[1] == width
@@ -323,18 +414,28 @@ def _stacked(value: Stacked) -> bool:
 
 
 def _solver(kind: Any) -> Record:
-    """Settings, which the class checks itself; what belongs to one run or machine is not kept."""
+    """Settings, whose ranges the class checks; what belongs to one run or machine is not kept."""
     names = [part.name for part in dataclasses.fields(kind) if part.name not in _PASSING]
-    return Record(kind, {}, dict.fromkeys(names, anything), forgotten=_PASSING)
+    return Record(kind, {}, {name: _SETTINGS[name] for name in names}, forgotten=_PASSING)
 
 
 _PASSING = ("callback", "progress", "work_dir", "client")
+_SETTINGS: dict[str, Test] = {
+    **dict.fromkeys(("tol", "max_iter", "sweeps", "time_limit", "checkpoint"), result),
+    "accelerate": either(flag, whole),
+    "dtype": text,
+    "rank": optional(count),
+    "memory": optional(either(real, text)),
+    "start": lambda value: text(value) or (_matrix_like(value) and all(map(_matrix_like, value))),
+}
 _SOLVERS = [
     kind
     for kind in (getattr(solvers, name) for name in solvers.__all__)
     if dataclasses.is_dataclass(kind) and kind is not Solution
 ]
 _basis = of(Basis)
+_narrow = of(Sections, Factored, _Smooth, Combined, _Extended, Table)
+"""Features alone may be sparse and very wide; what combines them has a number for each."""
 _form = of(Bilinear, SplitModel, Stacked)
 
 _FORMS = (
@@ -344,14 +445,10 @@ _FORMS = (
         fits=lambda value: inside(value.items, value.kernel.n),
     ),
     *(
-        Record(
-            kind,
-            {"kernel": kernel, "factor": of(LowRankFactor)},
-            fits=lambda value: value.kernel.n == value.factor.n,
-        )
-        for kind in (Factored, _Smooth)
+        Record(kind, {"kernel": kernel, "factor": of(LowRankFactor)}, fits=fits)
+        for kind, fits in ((Factored, _factored), (_Smooth, _smooth))
     ),
-    Record(Features, {"table": of(FeatureTable)}),
+    Record(Features, {"table": of(FeatureTable)}, fits=lambda value: _encodes(value.table)),
     Record(Combined, {"basis": _basis, "coef": floats(2)}, fits=_combined),
     Record(Table, {"values": floats(2)}),
     Record(_Extended, {"basis": _basis, "core": floats(2), "own": floats(2)}, fits=_extended),
@@ -359,8 +456,8 @@ _FORMS = (
     Record(
         Bilinear,
         {
-            "row_basis": _basis,
-            "col_basis": _basis,
+            "row_basis": _narrow,
+            "col_basis": _narrow,
             "core": optional(_matrix),
             "effects": optional(of(AdditiveEffects)),
             "shape": shape,
@@ -380,8 +477,8 @@ _FORMS = (
             "solver": text,
             "reason": text,
             "iterations": whole,
-            "residual": real,
-            "history": tuple_of(real),
+            "residual": result,
+            "history": tuple_of(result),
             "rank": optional(whole),
         },
     ),
@@ -392,19 +489,27 @@ _FORMS = (
 # Estimators.
 
 _entries = {
-    "rows": anything,
-    "cols": anything,
+    "rows": positions,
+    "cols": positions,
     "values": floats(1),
     "weights": optional(floats(1)),
     "shape": shape,
     "row_labels": labels,
     "col_labels": labels,
 }
+
+
+def _two_names(value: Any) -> bool:
+    """What the columns of X were called."""
+    named = isinstance(value, np.ndarray) and value.dtype == object and value.shape == (2,)
+    return named and all(map(text, value))
+
+
 _fitted = {
     "shape_": shape,
     "observations_": of(Observations),
-    "n_features_in_": lambda value: value == 2,
-    "feature_names_in_": of(np.ndarray),
+    "n_features_in_": one_of(2),
+    "feature_names_in_": _two_names,
     "mu_": positive,
     "mean_": either(real, floats(1)),
     "row_effects_": either(floats(1), floats(2)),
@@ -440,33 +545,64 @@ def _estimator(est: Any) -> bool:
     return (
         _form_shape(est._model) == size
         and (seen is None) == ("_from_table" in has)
-        and (seen is None or seen.shape == size)
+        and (seen is None or (seen.shape == size and _is_moderate(seen)))
         and effects == tuple((length, *targets) for length in size)
         and np.shape(est.mean_) == targets
         and isinstance(est.solution_, tuple) == bool(targets)
         and _sized([part and part.n for part in has.get("_kernels", (None, None))], size)
         and _sized([part and part.n for part in has.get("_tables", (None, None))], size)
-        and _sized([_extent(part)[0] for part in has["_bases"]] if "_bases" in has else size, size)
+        and all(part is None or _encodes(part) for part in has.get("_tables", ()))
         and ("dual_coef_" not in has or est.dual_coef_.shape == (seen and seen.m, *targets))
         and ("dual_coef_" in has) == (isinstance(est, KKMCEX) and seen is not None)
-        and ("W_" not in has or (est.W_.shape[0], est.H_.shape[0]) == size)
+        and ("W_" not in has or _is_pair(est.W_, est.H_, size))
+        and ("_bases" not in has or _is_cut(est))
         and (bool(targets) <= isinstance(est, KKMCEX))
     )
 
 
+def _is_moderate(seen: Observations) -> bool:
+    """Whether values and weights are of a size that a fit takes; it says so itself if not."""
+    check_largest(seen.values, seen.weights)
+    return True
+
+
+def _is_pair(left: Any, right: Any, size: tuple[int, int]) -> bool:
+    return (len(left), len(right)) == size and left.shape[1] == right.shape[1]
+
+
+def _is_cut(est: RRMCEX) -> bool:
+    """Whether the fitted form is made from the factors that were kept to go on from."""
+    form, ranks = est._model, (est.row_rank_, est.col_rank_)
+    return (
+        isinstance(form, Bilinear)
+        and (form.row_basis, form.col_basis) == est._bases
+        and isinstance(form.core, np.ndarray)
+        and form.core.shape == est.coef_.shape == ranks
+    )
+
+
+_PARAMETERS: dict[str, Test] = {
+    **dict.fromkeys(("row_kernel", "col_kernel"), optional(either(kernel, _matrix_like))),
+    **dict.fromkeys(("row_features", "col_features"), optional(either(_matrix_like, _is_series))),
+    **dict.fromkeys(("row_rank", "col_rank", "rank"), real),
+    "mu": either(real, text),
+    "center": optional(text),
+    "solver": either(text, lambda value: type(value) in _SOLVERS),
+    "shape": optional(
+        lambda v: isinstance(v, np.ndarray | list | tuple) and shape((*map(int, v),))
+    ),
+    "warm_start": either(flag, whole),
+    "random_state": optional(of(int, list, tuple, np.random.Generator, np.random.RandomState)),
+}
+
+
 def _method(kind: type[MatrixRegressor], **more: Test) -> Record:
     """A method: its parameters, and what a fit sets (from a table outside of memory less)."""
-    parameters: dict[str, Test] = dict.fromkeys(kind._get_param_names(), anything)
-    parameters.update(center=optional(text), mu=either(real, text))
+    parameters = {name: _PARAMETERS[name] for name in kind._get_param_names()}
     state = {**_fitted, **more}
     at_times = {name: state.pop(name) for name in _AT_TIMES if name in state}
     at_times.update(parameters)
     return Record(kind, state, at_times, forgotten=("_kept_reading",), fits=_estimator, bare=True)
-
-
-def _is_index(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.Index)
 
 
 def _indexes_only(state: dict[str, Any]) -> dict[str, Any]:
@@ -497,9 +633,22 @@ def _leaving_folds_out(value: _LeavingFoldsOut) -> bool:
 
 
 def _completion(value: Completion) -> bool:
-    size = value.observations.shape
-    longest = [0 if own is None else len(own) for own in value._known]
-    return value.model.shape_ == size and all(a <= b for a, b in zip(longest, size, strict=True))
+    seen = value.observations
+    pairs = zip(value._known, (seen.row_labels, seen.col_labels), strict=True)
+    return (
+        value.model.shape_ == seen.shape
+        and not isinstance(value.model._model, Stacked)
+        and all(_begins(own, names) for own, names in pairs)
+    )
+
+
+def _begins(own: Any, names: tuple[Any, ...] | None) -> bool:
+    """Whether the labels of an axis can go on where the index of the table ends."""
+    if names is None or own is None:
+        return names is not None
+    more = names[len(own) :]
+    like = all(type(name) is tuple and len(name) == own.nlevels for name in more)
+    return len(own) <= len(names) and (like or not _is_levels(own))
 
 
 _cut = tuple_of(lambda value: isinstance(value, Combined) and isinstance(value.basis, Factored), 2)
@@ -565,11 +714,11 @@ _ESTIMATORS = (
         ConformalRegressor,
         {
             "estimator": of(MatrixRegressor),
-            "method": lambda value: value in METHODS,
+            "method": one_of(*METHODS),
             "calibration": real,
             "folds": count,
-            "random_state": anything,
-            "n_features_in_": lambda value: value == 2,
+            "random_state": _PARAMETERS["random_state"],
+            "n_features_in_": one_of(2),
             "_bounds": of(_Around, _LeavingOneOut, _LeavingFoldsOut),
         },
         tidy=_without_a_fit,

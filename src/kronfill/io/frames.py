@@ -15,8 +15,8 @@ from kronfill.io.values import (
     Codec,
     Reader,
     Writer,
+    as_objects,
     fields,
-    read_items,
     read_zone,
     time_dtype,
     write_items,
@@ -26,7 +26,8 @@ from kronfill.kernels._frames import as_pandas, is_frame
 
 __all__ = ["FRAMES"]
 
-MAX_RANGE = 2**40
+MAX_NAME = 100
+"""Letters of a frequency."""
 
 Node = Any
 
@@ -86,19 +87,14 @@ def _read_column(reader: Reader, node: Node) -> Any:
         msg = f"a column is written as {str(node)[:60]!r}"
         raise Inconsistent(msg)
     ((kind, inner),) = node.items()
-    return _COLUMNS[kind](reader, inner)
+    values = _COLUMNS[kind](reader, inner)
+    reader.spend(1024 + 16 * len(values))
+    return values
 
 
 def _read_times(reader: Reader, node: Node) -> Any:
     number, dtype = fields(node, int, str)
-    return reader.array(number, "i", 1).view(time_dtype(dtype))
-
-
-def _read_objects(reader: Reader, node: Node) -> Any:
-    items = read_items(reader, node)
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
+    return reader.array(number, ndim=1, dtype=np.int64).view(time_dtype(dtype))
 
 
 def _read_zoned(reader: Reader, node: Node) -> Any:
@@ -127,13 +123,14 @@ def _read_strings(reader: Reader, node: Node) -> Any:
         dtype = pd.StringDtype(storage, **more)
     except ImportError as error:
         raise MissingDependencyError(str(error)) from error
-    return pd.array(read_items(reader, items), dtype=dtype)
+    return pd.array(list(reader.items(items)), dtype=dtype)
 
 
 def _read_periods(reader: Reader, node: Node) -> Any:
     number, name = fields(node, int, str)
     pd = _pandas()
-    return pd.arrays.PeriodArray(reader.array(number, "i", 1), dtype=pd.PeriodDtype(name))
+    ordinals = reader.array(number, ndim=1, dtype=np.int64)
+    return pd.arrays.PeriodArray(ordinals, dtype=pd.PeriodDtype(_short(name)))
 
 
 def _read_intervals(reader: Reader, node: Node) -> Any:
@@ -153,7 +150,7 @@ def _read_masked(reader: Reader, node: Node) -> Any:
 _COLUMNS: dict[str, Callable[[Reader, Node], Any]] = {
     "numbers": lambda reader, node: reader.array(node, "biuf", 1),
     "times": _read_times,
-    "objects": _read_objects,
+    "objects": lambda reader, node: as_objects(reader.items(node)),
     "zoned": _read_zoned,
     "categories": _read_categories,
     "strings": _read_strings,
@@ -181,7 +178,15 @@ def _read_index(reader: Reader, node: Node) -> Any:
         dtype = object if values.dtype.kind == "O" and isinstance(values, np.ndarray) else None
         return pd.Index(values, dtype=dtype, name=name, tupleize_cols=False)
     kind = pd.TimedeltaIndex if values.dtype.kind == "m" else pd.DatetimeIndex
-    return kind(values, freq=freq, name=name)
+    return kind(values, freq=_short(freq), name=name)
+
+
+def _short(name: str) -> str:
+    """A frequency; to make out a very long one could take long."""
+    if len(name) > MAX_NAME:
+        msg = f"the frequency {name[:60]!r} has {len(name)} letters"
+        raise Inconsistent(msg)
+    return name
 
 
 def _write_range(writer: Writer, value: Any) -> Node:
@@ -190,9 +195,11 @@ def _write_range(writer: Writer, value: Any) -> Node:
 
 def _read_range(reader: Reader, node: Node) -> Any:
     start, stop, step, name = fields(node, int, int, int, Any)
-    if abs(stop - start) > MAX_RANGE:
-        msg = "a range is longer than any table"
+    length = len(range(start, stop, step))
+    if length > reader.length:
+        msg = f"a range of {length} items is longer than the file"
         raise Inconsistent(msg)
+    reader.spend(8 * length)
     return _pandas().RangeIndex(start, stop, step, name=reader.value(name))
 
 
@@ -266,7 +273,7 @@ def _read_duration(_reader: Reader, node: Node) -> Any:
 
 def _read_period(_reader: Reader, node: Node) -> Any:
     ordinal, freq = fields(node, int, str)
-    return _pandas().Period(ordinal=ordinal, freq=freq)
+    return _pandas().Period(ordinal=ordinal, freq=_short(freq))
 
 
 def _write_interval(writer: Writer, value: Any) -> Node:
@@ -302,16 +309,17 @@ def _is_missing(value: Any) -> bool:
     return pd is not None and (value is pd.NaT or value is pd.NA)
 
 
+_LARGE = 2**15
 FRAMES = (
     Codec("missing", _is_missing, lambda _, value: str(value).strip("<>"), _read_missing),
     Codec("stamp", _is("Timestamp"), _write_stamp, _read_stamp),
     Codec("duration", _is("Timedelta"), _write_duration, _read_duration),
     Codec("period", _is("Period"), lambda _, v: [v.ordinal, v.freqstr], _read_period),
     Codec("interval", _is("Interval"), _write_interval, _read_interval),
-    Codec("range", _is("RangeIndex"), _write_range, _read_range),
-    Codec("levels", _is("MultiIndex"), _write_levels, _read_levels),
-    Codec("index", _is("Index"), _write_index, _read_index),
-    Codec("series", _is("Series"), _write_series, _read_series),
-    Codec("frame", is_frame, _write_frame, _read_frame),
+    Codec("range", _is("RangeIndex"), _write_range, _read_range, _LARGE),
+    Codec("levels", _is("MultiIndex"), _write_levels, _read_levels, _LARGE),
+    Codec("index", _is("Index"), _write_index, _read_index, _LARGE),
+    Codec("series", _is("Series"), _write_series, _read_series, _LARGE),
+    Codec("frame", is_frame, _write_frame, _read_frame, _LARGE),
 )
 """The codecs of pandas; a frame of another library becomes one of pandas."""

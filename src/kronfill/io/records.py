@@ -14,6 +14,7 @@ from typing import Any
 from kronfill.data import Observations
 from kronfill.errors import ModelFileError
 from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.mc import MC
 from kronfill.estimators.wrapping import Wrapping
 from kronfill.io.arrays import Inconsistent
 from kronfill.io.checks import Test
@@ -21,6 +22,9 @@ from kronfill.io.values import Codec, Reader, Writer, fields
 from kronfill.kernels.base import Kernel
 
 __all__ = ["Record", "object_codec", "public", "read_object"]
+
+MAX_KERNEL = 5000
+"""Parts of parts of a kernel: each is evaluated wherever the whole is."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,26 @@ def read_object(reader: Reader, line: Any, records: Mapping[str, Record]) -> Any
     if not record.fits(made):
         msg = f"the parts of a {record.name} do not fit together"
         raise Inconsistent(msg)
+    items = _items(made)
+    if items > reader.length:
+        msg = f"a {record.name} has {items} items, more than the file has bytes"
+        raise Inconsistent(msg)
+    if isinstance(made, Kernel) and reader.expanded > MAX_KERNEL:
+        msg = f"a kernel stands for {reader.expanded} parts"
+        raise Inconsistent(msg)
     return made
+
+
+def _items(made: Any) -> int:
+    """The number of rows, or of columns, that an object speaks of; the file has more for each."""
+    sized = isinstance(made, Kernel | Observations | MC) and made.shape is not None
+    return max(made.shape) if sized else 0
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: what is large is not written out to be cut."""
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return f"{value!r:.80}" if plain else f"this {type(value).__name__}"
 
 
 def _state(reader: Reader, record: Record, nodes: dict[str, Any]) -> dict[str, Any]:
@@ -150,7 +173,7 @@ def _state(reader: Reader, record: Record, nodes: dict[str, Any]) -> dict[str, A
     for name, node in nodes.items():
         value = reader.value(node)
         if not tests[names[name]](value) or not reader.is_finite(value):
-            msg = f"{name} of a {record.name} cannot be {value!r:.80}"
+            msg = f"{name} of a {record.name} cannot be {_shown(value)}"
             raise Inconsistent(msg)
         state[names[name]] = value
     return state

@@ -23,6 +23,7 @@ from scipy import sparse
 from kronfill.data._arrays import is_finite
 from kronfill.errors import ModelFileError
 from kronfill.io.arrays import ArrayReader, ArrayWriter, Inconsistent
+from kronfill.io.collisions import distinguishable
 from kronfill.linalg.solution import Status
 
 __all__ = ["BASIC", "Codec", "Reader", "Writer", "read_zone", "write_zone"]
@@ -35,19 +36,25 @@ MAX_EXPANDED = 1_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _TIME = re.compile(r"<[Mm]8\[\d{0,4}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\]")
-_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+_POINTER, _OBJECT = 8, 512  # bytes
+MAX_COLUMNS = 2**27
+"""Columns of a sparse matrix: they are not in the file, but work with them takes 4 bytes each."""
 
 Node = Any
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How values of one kind are written under a key and read back."""
+    """How values of one kind are written under a key and read back.
+
+    ``weight`` is about how many bytes one of them takes in memory, besides what it is made from.
+    """
 
     key: str
     accepts: Callable[[Any], bool]
     write: Callable[[Writer, Any], Node]
     read: Callable[[Reader, Node], Any]
+    weight: int = 128
 
 
 class Writer:
@@ -116,6 +123,7 @@ class Reader:
     def add(self, read: Callable[[], Any]) -> Any:
         """Read the next object."""
         self._height, self._size = 0, 1
+        self.spend(_OBJECT)
         value = read()
         self._objects.append((value, self._height + 1, self._size))
         return value
@@ -132,9 +140,16 @@ class Reader:
             raise Inconsistent(msg)
         return value
 
+    @property
+    def expanded(self) -> int:
+        """Number of parts of the object that is being read, parts of parts included."""
+        return self._size
+
     def value(self, node: Node) -> Any:
         """Read a value."""
-        if node is None or type(node) in (bool, int, float, str):
+        if node is None or type(node) in (bool, int, str):
+            return node
+        if type(node) is float and np.isfinite(node):
             return node
         if not isinstance(node, dict) or len(node) != 1:
             msg = f"a value is written as {str(node)[:60]!r}"
@@ -143,34 +158,63 @@ class Reader:
         if key not in self._codecs:
             msg = f"it has a value of the unknown kind {key[:60]!r}"
             raise Inconsistent(msg)
+        codec = self._codecs[key]
+        self.spend(codec.weight)
+        return self._inside(lambda: codec.read(self, inner))
+
+    def items(self, node: Node) -> tuple[Any, ...]:
+        """Read the items of a sequence; packed ones that are used again (labels) are read once."""
+        if isinstance(node, list):
+            return distinguishable(tuple(self.value(item) for item in node))
+        if not isinstance(node, dict) or len(node) != 1 or next(iter(node)) not in _PACKED:
+            msg = f"a sequence is written as {str(node)[:60]!r}"
+            raise Inconsistent(msg)
+        ((kind, inner),) = node.items()
+        key = json.dumps(node)
+        self.spend(len(key))
+        if key not in self._sequences:
+            found = self._inside(lambda: tuple(_PACKED[kind](self, inner)))
+            self._sequences[key] = distinguishable(found)
+        self.spend(_POINTER * len(self._sequences[key]))
+        return self._sequences[key]
+
+    def _inside(self, read: Callable[[], Any]) -> Any:
+        """Read what stands inside of something else."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             msg = f"its values are nested more than {MAX_DEPTH} deep"
             raise Inconsistent(msg)
-        value = self._codecs[key].read(self, inner)
+        value = read()
         self._depth -= 1
         return value
 
-    def sequence(self, node: Node) -> tuple[Any, ...]:
-        """Read a tuple; one that is packed and used again, such as labels, is read once."""
-        if isinstance(node, list):
-            return tuple(read_items(self, node))
-        key = json.dumps(node)
-        if key not in self._sequences:
-            self._sequences[key] = tuple(read_items(self, node))
-        return self._sequences[key]
+    def spend(self, amount: int) -> None:
+        """Count bytes of memory that something takes."""
+        self._arrays.allowance.spend(amount)
+
+    @property
+    def length(self) -> int:
+        """Bytes of the file: nothing in it has more items."""
+        return self._arrays.allowance.size
 
     def is_finite(self, value: Any) -> bool:
         """Whether an array has no NaN and no infinity, as far as it is to be looked at."""
         array = getattr(value, "data", value) if sparse.issparse(value) else value
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
             return True
-        return not self._arrays.is_looked_at(array.nbytes) or bool(is_finite(array))
+        return not self._arrays.is_looked_at(array) or bool(is_finite(array))
 
-    def array(self, number: Any, kinds: str = "biuf", ndim: int | None = None) -> NDArray[Any]:
+    def array(
+        self,
+        number: Any,
+        kinds: str = "biuf",
+        ndim: int | None = None,
+        dtype: type[np.generic] | None = None,
+    ) -> NDArray[Any]:
         """Return an array, if it holds numbers of these kinds."""
         array = self._arrays[number]
-        if array.dtype.kind not in kinds or ndim not in (None, array.ndim):
+        right = array.dtype.kind in kinds and dtype in (None, array.dtype)
+        if not right or ndim not in (None, array.ndim):
             msg = f"array {number} has {array.ndim} dimensions and type {array.dtype}"
             raise Inconsistent(msg)
         return array
@@ -237,42 +281,50 @@ def _packed(writer: Writer, items: list[Any], kind: type) -> Node | None:
     return None
 
 
-def read_items(reader: Reader, node: Node) -> list[Any]:
-    """Read the items of a sequence."""
-    if isinstance(node, list):
-        return [reader.value(item) for item in node]
-    if not isinstance(node, dict) or len(node) != 1 or next(iter(node)) not in _PACKED:
-        msg = f"a sequence is written as {str(node)[:60]!r}"
-        raise Inconsistent(msg)
-    ((key, inner),) = node.items()
-    return _PACKED[key](reader, inner)
-
-
 def _read_texts(reader: Reader, node: Node) -> list[Any]:
     data, ends = fields(node, int, int)
-    raw, stops = reader.array(data, "u", 1).tobytes(), reader.array(ends, "i", 1)
+    raw = reader.array(data, ndim=1, dtype=np.uint8).tobytes()
+    stops = reader.array(ends, ndim=1, dtype=np.int64)
     starts = np.concatenate([[0], stops[:-1]])
     if stops.size == 0 or stops[-1] != len(raw) or (stops < starts).any() or starts.min() < 0:
         msg = "the ends of packed texts are not in order"
         raise Inconsistent(msg)
+    reader.spend(64 * stops.size + 4 * len(raw))
     pairs = zip(starts.tolist(), stops.tolist(), strict=True)
     return [raw[start:end].decode("utf-8", "surrogatepass") for start, end in pairs]
 
 
+def _plain_numbers(dtype: type[np.generic], each: int) -> Callable[[Reader, Node], list[Any]]:
+    """Read numbers of a type; as objects of Python they take so many bytes each."""
+
+    def read(reader: Reader, node: Node) -> list[Any]:
+        array = reader.array(node, ndim=1, dtype=dtype)
+        reader.spend(each * array.size)
+        return list(array.tolist())
+
+    return read
+
+
+_read_ints = _plain_numbers(np.int64, 40)
+
+
 def _read_datetimes(reader: Reader, node: Node) -> list[Any]:
-    moments = reader.array(node, "i", 1).tolist()
+    moments = _read_ints(reader, node)
+    reader.spend(64 * len(moments))
     return [_EPOCH + datetime.timedelta(microseconds=moment) for moment in moments]
 
 
 def _read_dates(reader: Reader, node: Node) -> list[Any]:
-    return [datetime.date.fromordinal(day) for day in reader.array(node, "i", 1).tolist()]
+    return [datetime.date.fromordinal(day) for day in _read_ints(reader, node)]
 
 
 def _read_columns(reader: Reader, node: Node) -> list[Any]:
     if not isinstance(node, list) or not node:
         msg = "packed tuples have no columns"
         raise Inconsistent(msg)
-    return list(zip(*(read_items(reader, column) for column in node), strict=True))
+    columns = [reader.items(column) for column in node]
+    reader.spend((64 + _POINTER * len(columns)) * len(columns[0]))
+    return list(zip(*columns, strict=True))
 
 
 def _read_stamps(reader: Reader, node: Node) -> list[Any]:
@@ -280,14 +332,15 @@ def _read_stamps(reader: Reader, node: Node) -> list[Any]:
     if type(stamps).__name__ != "DatetimeIndex":
         msg = "packed time stamps are not dates"
         raise Inconsistent(msg)
+    reader.spend(192 * len(stamps))
     return [stamp.as_unit(stamps.unit) for stamp in stamps]
 
 
 _PACKED: dict[str, Callable[[Reader, Node], list[Any]]] = {
     "texts": _read_texts,
-    "ints": lambda reader, node: reader.array(node, "i", 1).tolist(),
-    "floats": lambda reader, node: reader.array(node, "f", 1).tolist(),
-    "flags": lambda reader, node: reader.array(node, "b", 1).tolist(),
+    "ints": _read_ints,
+    "floats": _plain_numbers(np.float64, 32),
+    "flags": _plain_numbers(np.bool_, 8),
     "datetimes": _read_datetimes,
     "dates": _read_dates,
     "columns": _read_columns,
@@ -304,7 +357,8 @@ def _read_dict(reader: Reader, node: Node) -> dict[Any, Any]:
         msg = "a dictionary is not written as pairs"
         raise Inconsistent(msg)
     pairs = [fields(pair, Any, Any) for pair in node]
-    return {reader.value(key): reader.value(item) for key, item in pairs}
+    keys = distinguishable(tuple(reader.value(key) for key, _ in pairs))
+    return dict(zip(keys, (reader.value(item) for _, item in pairs), strict=True))
 
 
 # Arrays.
@@ -316,14 +370,30 @@ def _write_objects(writer: Writer, value: NDArray[Any]) -> Node:
 
 def _read_objects(reader: Reader, node: Node) -> NDArray[Any]:
     shape, items = fields(node, list, Any)
-    found = read_items(reader, items)
-    array = np.empty(len(found), dtype=object)
-    array[:] = found
+    array = as_objects(reader.items(items))
+    reader.spend(array.nbytes)
+    if any(type(size) is not int or not 0 <= size <= reader.length for size in shape):
+        msg = f"an array of objects has the shape {str(shape)[:60]}"
+        raise Inconsistent(msg)
     return array.reshape(shape)
+
+
+def as_objects(items: tuple[Any, ...]) -> NDArray[Any]:
+    """A one-dimensional array of any objects, sequences among them."""
+    array = np.empty(len(items), dtype=object)
+    for k, item in enumerate(items):
+        array[k] = item
+    return array
 
 
 def _write_csr(writer: Writer, value: Any) -> Node:
     matrix = sparse.csr_array(value)
+    if matrix.shape[1] > MAX_COLUMNS:
+        msg = (
+            f"A sparse matrix of {matrix.shape[1]} columns has no place in a model file, which "
+            f"takes {MAX_COLUMNS} of them. Leave out the columns that are empty."
+        )
+        raise ModelFileError(msg)
     parts = (matrix.data, matrix.indices, matrix.indptr)
     return [*(writer.array(part) for part in parts), list(matrix.shape)]
 
@@ -337,8 +407,8 @@ def _read_csr(reader: Reader, node: Node) -> Any:
         reader.array(indptr, "i", 1),
     )
     # scipy trusts these, and one that is out of range would read foreign memory.
-    right = len(ends) == n + 1 and ends[0] == 0 and ends[-1] == len(at) == len(values)
-    if not right or (ends[1:] < ends[:-1]).any():
+    right = 0 <= n == len(ends) - 1 and ends[0] == 0 and ends[-1] == len(at) == len(values)
+    if not right or not 0 <= width <= MAX_COLUMNS or (ends[1:] < ends[:-1]).any():
         msg = f"the row ends of a sparse matrix of shape {shape} are not in order"
         raise Inconsistent(msg)
     if at.size and (at.min() < 0 or at.max() >= width):
@@ -401,30 +471,6 @@ def time_dtype(text: Any) -> np.dtype[Any]:
     return np.dtype(text)
 
 
-# Random generators.
-
-
-def _write_generator(writer: Writer, value: Any) -> Node:
-    legacy = isinstance(value, np.random.RandomState)
-    state = value.get_state(legacy=False) if legacy else value.bit_generator.state
-    return [legacy, writer.node(state)]
-
-
-def _read_generator(reader: Reader, node: Node) -> Any:
-    legacy, inner = fields(node, bool, Any)
-    state = reader.value(inner)
-    if not isinstance(state, dict) or state.get("bit_generator") not in _GENERATORS:
-        msg = "a random generator is of an unknown kind"
-        raise Inconsistent(msg)
-    bits = getattr(np.random, state["bit_generator"])()
-    bits.state = {key: item for key, item in state.items() if key not in ("has_gauss", "gauss")}
-    if not legacy:
-        return np.random.Generator(bits)
-    old = np.random.RandomState(bits)
-    old.set_state(state)
-    return old
-
-
 def _of(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: type(value) in kinds
 
@@ -435,15 +481,15 @@ def _is_array(value: Any) -> bool:
 
 BASIC = (
     Codec("array", _is_array, Writer.array, lambda reader, node: reader.array(node)),
-    Codec("csr", sparse.issparse, _write_csr, _read_csr),
+    Codec("csr", sparse.issparse, _write_csr, _read_csr, weight=2**13),
     Codec(
         "objects",
         lambda value: isinstance(value, np.ndarray) and value.dtype.kind in "OU",
         _write_objects,
         _read_objects,
     ),
-    Codec("tuple", _of(tuple), write_items, Reader.sequence),
-    Codec("list", _of(list), write_items, read_items),
+    Codec("tuple", _of(tuple), write_items, Reader.items),
+    Codec("list", _of(list), write_items, lambda reader, node: list(reader.items(node))),
     Codec("dict", _of(dict), _write_dict, _read_dict),
     Codec("float", _of(), lambda _, value: str(value), lambda _, node: _read_float(node)),
     Codec(
@@ -467,16 +513,13 @@ BASIC = (
     ),
     Codec("time64", _of(np.datetime64, np.timedelta64), _write_time64, _read_time64),
     Codec(
-        "random", _of(np.random.Generator, np.random.RandomState), _write_generator, _read_generator
-    ),
-    Codec(
         "status",
         _of(Status),
         lambda _, value: value.name,
         lambda _, node: Status[fields([node], str)[0]],
     ),
 )
-"""The codecs of everything but data frames and the objects of kronfill."""
+"""The codecs of everything but random generators, data frames and the objects of kronfill."""
 
 
 def _read_float(node: Node) -> float:
