@@ -250,6 +250,8 @@ def test_in_scikit_learns_tools_with_several_processes():
         ({"calibration": 1.0}, "calibration must lie"),
         ({"folds": 1}, "folds must be"),
         ({"estimator": Ridge()}, "estimator must be one of"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"random_state": "now", "method": "jackknife+"}, "random_state must be"),
     ],
 )
 def test_bad_settings(settings, text):

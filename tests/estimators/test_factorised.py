@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy import sparse
 
 import kronfill as kf
 from kronfill.errors import (
     ConvergenceWarning,
     DataError,
     KernelError,
+    MemoryLimitError,
     ParameterError,
     ShapeError,
 )
@@ -322,3 +324,14 @@ def test_a_seed_that_is_none(seed):
     est = kf.MC((N, L), P, 0.2, random_state=seed)
     with pytest.raises(ParameterError, match="random_state must be a whole number"):
         est.fit([[0, 0], [1, 1]], [1.0, 2.0])
+
+
+def test_features_whose_products_overflow():
+    with pytest.raises(DataError, match="scale the values and the features"):
+        kf.IMC(1e160 * PHI_W, 1e160 * PHI_H, P, 0.2).fit(X, Y)
+
+
+def test_sparse_features_that_are_too_wide_for_an_array():
+    wide = sparse.csr_array((N, 10**12))
+    with pytest.raises(MemoryLimitError, match=r"1000000000000 features of .* dense matrix"):
+        kf.IMC(wide, PHI_H, P, 0.2).fit(X, Y)

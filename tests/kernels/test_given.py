@@ -63,6 +63,11 @@ def test_bad_frames():
 
 BAD = {
     "shape": (np.ones((2, 3)), ShapeError, "col_kernel must be a square matrix"),
+    "wide": (
+        sparse.csr_array((2, 10**12)),
+        ShapeError,
+        r"square matrix, got shape \(2, 1000000000",
+    ),
     "vector": ([1.0, 2.0], ShapeError, "col_kernel must be a square matrix"),
     "words": ([["a"]], ShapeError, "matrix of numbers"),
     "complex": (np.array([[1j]]), ShapeError, "not complex128"),

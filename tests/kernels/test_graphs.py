@@ -230,6 +230,14 @@ def test_factors_of_limited_rank_are_the_best(both, rank):
         assert factor.residual >= 1 - kept.sum() / lam.sum() - 1e-12
 
 
+@pytest.mark.parametrize("t", [1e10, 1e40])
+def test_heat_that_spreads_without_end(t, large):
+    """The series has as many terms as the root of t: none is made to find that out."""
+    kernel = kk.diffusion(sparse.csr_array(nx.to_scipy_sparse_array(nx.cycle_graph(30))), t=t)
+    with pytest.raises(KernelError, match="too large for a kernel"):
+        kernel.apply(np.ones(30))
+
+
 def test_lanczos_reaches_the_tolerance(large):
     kernel, dense = kk.diffusion(_grid(24), t=150.0), kk.diffusion(_grid(24).toarray(), t=150.0)
     factor, K = kernel.factor(), dense.to_array()

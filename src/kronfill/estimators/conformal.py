@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.inputs import check_range
+from kronfill.estimators.inputs import check_range, random_generator
 from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.estimators.wrapping import Wrapping
 from kronfill.linalg.criteria import leave_one_out
@@ -191,7 +191,7 @@ class ConformalRegressor(Wrapping):
         m = observations.m
         count = min(max(1, round(self.calibration * m)), m - 1)
         held = np.zeros(m, dtype=bool)
-        held[np.random.default_rng(self.random_state).choice(m, size=count, replace=False)] = True
+        held[random_generator(self.random_state).choice(m, size=count, replace=False)] = True
         model.fit(observations.take(~held))
         rest = observations.take(held)
         # Given the fit, held-out entries of warm rows and columns are like those asked about.
@@ -209,7 +209,7 @@ class ConformalRegressor(Wrapping):
     def _cross_validation(self, model: MatrixRegressor, observations: Observations) -> _Bounds:
         m = observations.m
         folds = min(self.folds, m)
-        label = np.random.default_rng(self.random_state).permutation(m) % folds
+        label = random_generator(self.random_state).permutation(m) % folds
         models = [cast("MatrixRegressor", clone(model)) for _ in range(folds)]
         scores = np.empty(m)
         for k, one in enumerate(models):

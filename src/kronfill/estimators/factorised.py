@@ -14,6 +14,7 @@ from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.axes import Axis
 from kronfill.estimators.base import MatrixRegressor, check_mu, check_rank
+from kronfill.estimators.inputs import random_generator
 from kronfill.estimators.kkmcex import set_effects
 from kronfill.linalg.alternating import (
     ALS,
@@ -138,18 +139,7 @@ class FactorisedRegressor(MatrixRegressor):
         return min(int(self.rank), *self.shape_)
 
     def _rng(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.Generator):
-            return self.random_state
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        try:
-            return np.random.default_rng(self.random_state)
-        except (TypeError, ValueError):
-            msg = (
-                "random_state must be a whole number that is not negative, a NumPy generator or "
-                f"None, got {self.random_state!r}."
-            )
-            raise ParameterError(msg) from None
+        return random_generator(self.random_state)
 
     def _random(self, kind: str, size: int) -> Floats:
         rng = self._rng()
@@ -163,8 +153,8 @@ def _broken_down(sampled: Sampled) -> DataError:
         told += f", weights from {sampled.weights.min():.3g} to {sampled.weights.max():.3g}"
     return DataError(
         "The fit broke down: numbers of such different size cannot be added in double precision "
-        f"({told}). Bring weights closer together (a factor of 1e12 is safe), scale the values, or "
-        "use a larger mu."
+        f"({told}). Bring weights closer together (a factor of 1e12 is safe), scale the values and "
+        "the features, or use a larger mu."
     )
 
 
@@ -178,7 +168,10 @@ def fit_in_factors(estimator: FactorisedRegressor, row: Axis, col: Axis, sampled
     inner = Sampled(mask, sampled.values, design)
     values = estimator._start_values(sampled, col)
     if values is None:
-        core = _start_core(estimator, row.phi, col.phi, inner)
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            core = _start_core(estimator, row.phi, col.phi, inner)
+        if not np.isfinite(core).all():
+            raise _broken_down(sampled)
         values = col.phi @ leading_pair(core, estimator._rank(), estimator._rng())[1]
     problem = FactorAlternation(row.phi, col.phi, inner, estimator.mu_)
     state = estimator._run(problem, values, inner)

@@ -22,7 +22,7 @@ from kronfill.errors import (
 
 __all__ = [
     "as_indices", "check_largest", "check_not_negative", "check_range", "check_shape", "column",
-    "positions", "several_targets", "two_columns", "weights_of",
+    "positions", "random_generator", "several_targets", "two_columns", "weights_of",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -203,3 +203,19 @@ def positions(items: Any, size: int, axis: str) -> Index | None:
     index = as_indices(np.atleast_1d(plain_array(items, f"{axis} indices")), axis)
     check_range(index, size, axis)
     return index
+
+
+def random_generator(random_state: Any) -> np.random.Generator:
+    """The generator that a seed stands for, or the one that was given."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        msg = (
+            "random_state must be a whole number that is not negative, a NumPy generator or "
+            f"None, got {random_state!r}."
+        )
+        raise ParameterError(msg) from None

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.memory import require_memory
 from kronfill.linalg.operator import pair_products
 
 __all__ = ["Basis", "Bilinear", "Combined", "Factored", "Features", "Sections", "Table"]
@@ -78,13 +79,21 @@ class Features(Basis):
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
-        values = self.table.values if items is None else self.table.values[items]
-        return np.asarray(values.toarray() if sp.issparse(values) else values)
+        return _dense(self.table.values if items is None else self.table.values[items])
 
     def new(self, items: Any) -> Floats:
         """See :class:`Basis`."""
-        values = self.table.encode(items)
-        return np.asarray(values.toarray() if sp.issparse(values) else values)
+        return _dense(self.table.encode(items))
+
+
+def _dense(values: Any) -> Floats:
+    """Features as an array."""
+    if not sp.issparse(values):
+        return np.asarray(values)
+    n, width = values.shape
+    advice = "Use fewer features, or a kernel: kf.KMC(kf.kernels.linear(features), ...)."
+    require_memory(8 * n * width, f"{width} features of {n} items as a dense matrix", advice)
+    return np.asarray(values.toarray())
 
 
 @dataclass(frozen=True, eq=False)

@@ -264,11 +264,11 @@ def chebyshev(laplacian: SparseLaplacian, t: float) -> Operator:
 
 def _exponential_coefficients(z: float) -> FloatArray:
     """Return the Chebyshev coefficients of exp(-z (1 + y)), as many as can be seen."""
-    order = np.arange(int(10.0 * np.sqrt(z)) + 60)
-    sizes = 2.0 * ive(order, z)
-    if not np.isfinite(sizes).all():
+    if not np.isfinite(ive(0, z)):  # asked before anything is as long as the root of z
         msg = f"t times the largest degree is {z:g}, too large for a kernel; choose t smaller"
         raise KernelError(msg)
+    order = np.arange(int(10.0 * np.sqrt(z)) + 60)
+    sizes = 2.0 * ive(order, z)
     sizes[0] *= 0.5
     rest = np.cumsum(sizes[::-1])[::-1]
     count = max(2, int(np.count_nonzero(rest > _TRUNCATION)))

@@ -19,7 +19,7 @@ from kronfill.kernels._newitems import labelled_similarities
 from kronfill.kernels.base import Kernel
 from kronfill.linalg.lowrank import LowRankFactor
 from kronfill.linalg.memory import require_memory
-from kronfill.linalg.psd import as_real, check_symmetric_psd
+from kronfill.linalg.psd import as_real, check_square, check_symmetric_psd
 
 __all__ = [
     "MatrixKernel",
@@ -327,6 +327,7 @@ def _precomputed(K: Any, labels: Sequence[Any] | None, name: str, *, copy: bool 
     if is_frame(K):
         K, found = labelled_square(K, name)
     elif sparse.issparse(K):
+        check_square(K.shape, name)
         advice = "Use fewer items, or build the kernel from features."
         require_memory(2 * 8 * K.shape[0] ** 2, f"{name} as a dense matrix", advice)
         K = own_sparse(K, name).toarray()

@@ -12,7 +12,7 @@ from kronfill.data._arrays import plain_array
 from kronfill.data._tables import refuse_coordinates
 from kronfill.errors import NonFiniteError, NotPSDError, NotSymmetricError, ShapeError
 
-__all__ = ["as_real", "check_symmetric_psd", "nearest_psd"]
+__all__ = ["as_real", "check_square", "check_symmetric_psd", "nearest_psd"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -177,16 +177,29 @@ def _square_floats(matrix: npt.ArrayLike, name: str) -> FloatArray:
     except TypeError as error:
         msg = f"{name} must be a square matrix of numbers, got {type(matrix).__name__}: {error}"
         raise ShapeError(msg) from error
-    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+    check_square(K.shape, name)
+    return K
+
+
+def check_square(shape: tuple[int, ...], name: str) -> None:
+    """Refuse the shape of anything but a square matrix.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape.
+    name : str
+        What to call the matrix in an error message.
+    """
+    if len(shape) != 2 or shape[0] != shape[1]:
         msg = (
-            f"{name} must be a square matrix, got shape {K.shape}; to build a kernel from a table "
+            f"{name} must be a square matrix, got shape {shape}; to build a kernel from a table "
             "of features use kronfill.kernels.rbf(features) or .linear(features)"
         )
         raise ShapeError(msg)
-    if K.shape[0] == 0:
+    if shape[0] == 0:
         msg = f"{name} has no items: its shape is (0, 0), at least (1, 1) is needed"
         raise ShapeError(msg)
-    return K
 
 
 def _check_finite(K: FloatArray, name: str) -> None:
