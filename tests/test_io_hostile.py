@@ -402,16 +402,30 @@ def line(manifest):
             one.update(empty)
 
 
+def test_an_object_that_nothing_refers_to_is_refused(forge):
+    """It would be made, however often it stands there, and never be seen."""
+
+    def change(manifest, parts):
+        manifest["objects"].append({"class": "Cholesky", "state": {}})
+
+    with pytest.raises(ModelFileError, match="no part of the model"):
+        forge(MODELS["mc"](), change)
+
+
 def test_a_kernel_of_very_many_parts_is_refused(forge):
     """A thousand names of a sum of a thousand names: every prediction would take a million."""
 
     def change(manifest, parts):
         lines, number = manifest["objects"], 0
-        assert lines[number]["class"] == "Identity"
+        model = lines.pop()
+        assert (lines[number]["class"], model["class"]) == ("Identity", "KKMCEX")
         for _ in range(2):
             state = {"n": N, "labels": None, "parts": {"tuple": [{"object": number}] * 990}}
             number = len(lines)
             lines.append({"class": "Sum", "state": state})
+        model["state"]["row_kernel"] = {"object": number}
+        manifest["model"] = {"object": number + 1}
+        lines.append(model)
 
     with pytest.raises(ModelFileError, match="stands for"):
         forge(kf.KKMCEX(kf.kernels.identity(N)).fit(X, Y), change)

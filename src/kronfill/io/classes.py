@@ -81,6 +81,8 @@ __all__ = ["MODELS", "RECORDS", "is_fitted"]
 
 MAX_STEPS = 2**16
 """Steps of a random walk: each is a product."""
+FEW_PARTS = 8
+"""Of a sum that has an explicit factor."""
 
 kernel = of(Kernel)
 labels = optional(of(tuple))
@@ -162,13 +164,33 @@ def _thin(value: Thin) -> bool:
 
 def _factors(whole: Kernel, factor: LowRankFactor) -> bool:
     """Whether a factor is one of this kernel, as far as sizes tell: for new items too."""
-    explicit = whole.base if isinstance(whole, Scaled) else whole
+    explicit = _explicit(whole) if factor.pivots is None else None
     rank = factor.rank
-    if factor.pivots is None and isinstance(explicit, Linear):
+    if isinstance(explicit, Linear):
         rank = explicit._table.width
-    if factor.pivots is None and isinstance(explicit, Thin):
+    if isinstance(explicit, Thin):
         rank = explicit.known_rank
     return whole.n == factor.n and factor.rank == rank
+
+
+def _explicit(whole: Kernel) -> Kernel:
+    """The part of a kernel that a factor without pivots is of: multiples and identities aside."""
+    while True:
+        if isinstance(whole, Scaled | Normalized):
+            whole = whole.base
+        elif isinstance(whole, Sum) and len(whole.parts) <= FEW_PARTS:
+            smooth = [part for part in whole.parts if not isinstance(_unscaled(part), Identity)]
+            if len(smooth) != 1:
+                return whole
+            (whole,) = smooth
+        else:
+            return whole
+
+
+def _unscaled(whole: Kernel) -> Kernel:
+    while isinstance(whole, Scaled | Normalized):
+        whole = whole.base
+    return whole
 
 
 def _square(value: Any, n: int) -> bool:
@@ -364,15 +386,6 @@ def _extent(basis: Basis) -> tuple[int, int]:
     return basis.values.shape[0], basis.values.shape[1]
 
 
-def _factored(value: Factored) -> bool:
-    return _factors(value.kernel, value.factor)
-
-
-def _smooth(value: _Smooth) -> bool:
-    smooth, _ = value.kernel.split()
-    return value.kernel.n == value.factor.n and (smooth is None or _factors(smooth, value.factor))
-
-
 def _encodes(table: FeatureTable) -> bool:
     """Whether new items have the features of the known ones."""
     return table.width == table._encoder.width
@@ -445,8 +458,12 @@ _FORMS = (
         fits=lambda value: inside(value.items, value.kernel.n),
     ),
     *(
-        Record(kind, {"kernel": kernel, "factor": of(LowRankFactor)}, fits=fits)
-        for kind, fits in ((Factored, _factored), (_Smooth, _smooth))
+        Record(
+            kind,
+            {"kernel": kernel, "factor": of(LowRankFactor)},
+            fits=lambda value: _factors(value.kernel, value.factor),
+        )
+        for kind in (Factored, _Smooth)
     ),
     Record(Features, {"table": of(FeatureTable)}, fits=lambda value: _encodes(value.table)),
     Record(Combined, {"basis": _basis, "coef": floats(2)}, fits=_combined),
@@ -499,6 +516,17 @@ _entries = {
 }
 
 
+def _is_moderate(value: Observations) -> bool:
+    """Whether values and weights are of a size that a fit takes; it says so itself if not."""
+    check_largest(value.values, value.weights)
+    return True
+
+
+def _places(state: dict[str, Any]) -> int:
+    """What it takes to find a label, for each."""
+    return 128 * sum(len(state[name] or ()) for name in ("row_labels", "col_labels"))
+
+
 def _two_names(value: Any) -> bool:
     """What the columns of X were called."""
     named = isinstance(value, np.ndarray) and value.dtype == object and value.shape == (2,)
@@ -545,7 +573,7 @@ def _estimator(est: Any) -> bool:
     return (
         _form_shape(est._model) == size
         and (seen is None) == ("_from_table" in has)
-        and (seen is None or (seen.shape == size and _is_moderate(seen)))
+        and (seen is None or seen.shape == size)
         and effects == tuple((length, *targets) for length in size)
         and np.shape(est.mean_) == targets
         and isinstance(est.solution_, tuple) == bool(targets)
@@ -558,12 +586,6 @@ def _estimator(est: Any) -> bool:
         and ("_bases" not in has or _is_cut(est))
         and (bool(targets) <= isinstance(est, KKMCEX))
     )
-
-
-def _is_moderate(seen: Observations) -> bool:
-    """Whether values and weights are of a size that a fit takes; it says so itself if not."""
-    check_largest(seen.values, seen.weights)
-    return True
 
 
 def _is_pair(left: Any, right: Any, size: tuple[int, int]) -> bool:
@@ -646,9 +668,10 @@ def _begins(own: Any, names: tuple[Any, ...] | None) -> bool:
     """Whether the labels of an axis can go on where the index of the table ends."""
     if names is None or own is None:
         return names is not None
-    more = names[len(own) :]
-    like = all(type(name) is tuple and len(name) == own.nlevels for name in more)
-    return len(own) <= len(names) and (like or not _is_levels(own))
+    if not _is_levels(own):
+        return len(own) <= len(names)
+    like = (type(name) is tuple and len(name) == own.nlevels for name in names[len(own) :])
+    return len(own) <= len(names) and all(like)
 
 
 _cut = tuple_of(lambda value: isinstance(value, Combined) and isinstance(value.basis, Factored), 2)
@@ -670,7 +693,7 @@ def _fitted_to_entries(value: Any) -> bool:
 
 
 _ESTIMATORS = (
-    Record(Observations, _entries),
+    Record(Observations, _entries, fits=_is_moderate, cost=_places),
     _method(KKMCEX, dual_coef_=either(floats(1), floats(2)), **_sides, **_outside),
     _method(
         RRMCEX,

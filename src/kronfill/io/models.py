@@ -163,7 +163,7 @@ def load(path: Any, *, verify: bool = True) -> Any:
     try:
         manifest = _manifest(container)
         arrays = ArrayReader(container, manifest["arrays"], verify)
-        return _model(Reader(_CODECS, arrays), manifest)
+        return _model(Reader(_CODECS, arrays, manifest["objects"], _read), manifest["model"])
     except (ModelFileError, MissingDependencyError, MemoryLimitError):
         raise
     except Exception as error:  # constructors may raise anything at values that no model has
@@ -222,14 +222,19 @@ def _manifest(container: Container) -> dict[str, Any]:
     return manifest
 
 
-def _model(reader: Reader, manifest: dict[str, Any]) -> Any:
-    for line in manifest["objects"]:
-        reader.add(lambda line=line: read_object(reader, line, RECORDS))  # type: ignore[misc]
-    model = reader.value(manifest["model"])
+def _read(reader: Reader, line: Any) -> Any:
+    return read_object(reader, line, RECORDS)
+
+
+def _model(reader: Reader, root: Any) -> Any:
+    model = reader.value(root)
     if type(model) not in MODELS:
         msg = f"it holds a {type(model).__name__}, not a model"
         raise Inconsistent(msg)
     if not is_fitted(model):
         msg = f"it holds a {type(model).__name__} without what a fit leaves behind"
+        raise Inconsistent(msg)
+    if not reader.is_done:
+        msg = "it has objects that are no part of the model"
         raise Inconsistent(msg)
     return model

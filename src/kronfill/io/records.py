@@ -47,6 +47,8 @@ class Record:
         What is done to the state before it is stored.
     bare : bool
         Whether an object may lack all of its state: a method that was not fitted.
+    cost : callable
+        About how many bytes are made for an object, from its state.
     """
 
     kind: type
@@ -56,6 +58,7 @@ class Record:
     fits: Test = lambda _: True
     tidy: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state
     bare: bool = False
+    cost: Callable[[dict[str, Any]], int] = lambda _: 0
 
     @property
     def name(self) -> str:
@@ -132,7 +135,9 @@ def read_object(reader: Reader, line: Any, records: Mapping[str, Record]) -> Any
         msg = f"it has an object of the unknown class {line['class']!r:.60}"
         raise Inconsistent(msg)
     record = records[line["class"]]
-    made = record.make(_state(reader, record, line["state"]))
+    state = _state(reader, record, line["state"])
+    reader.spend(record.cost(state))
+    made = record.make(state)
     if not record.fits(made):
         msg = f"the parts of a {record.name} do not fit together"
         raise Inconsistent(msg)

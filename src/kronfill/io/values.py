@@ -37,6 +37,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _TIME = re.compile(r"<[Mm]8\[\d{0,4}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\]")
 _POINTER, _OBJECT = 8, 512  # bytes
+_ENDLESS = "its objects are nested without end"
 MAX_COLUMNS = 2**27
 """Columns of a sparse matrix: they are not in the file, but work with them takes 4 bytes each."""
 
@@ -107,38 +108,66 @@ class Writer:
 class Reader:
     """Turns JSON nodes back into values.
 
-    Objects are read one after the other, and each may refer to earlier ones only: there are no
-    circles. How deep and how large an object is with all that it refers to is kept track of, since
-    ten lines, each of which names the one before ten times, would stand for ten thousand million
-    parts.
+    An object is read when it is first named, and may name earlier ones only: there are no circles.
+    How deep and how large it is with all that it refers to is kept track of, since ten lines, each
+    of which names the one before ten times, would stand for ten thousand million parts.
+
+    Parameters
+    ----------
+    codecs : iterable of Codec
+        How values are read.
+    arrays : ArrayReader
+        The arrays of the file.
+    lines : list
+        The manifest's list of objects.
+    make : callable
+        Makes an object from the reader and its line in that list.
     """
 
-    def __init__(self, codecs: Iterable[Codec], arrays: ArrayReader) -> None:
-        self._arrays = arrays
+    def __init__(
+        self,
+        codecs: Iterable[Codec],
+        arrays: ArrayReader,
+        lines: list[Node],
+        make: Callable[[Reader, Node], Any],
+    ) -> None:
+        self._arrays, self._lines, self._make = arrays, lines, make
         self._codecs = {codec.key: codec for codec in codecs}
-        self._objects: list[tuple[Any, int, int]] = []
-        self._depth = self._height = self._size = 0
+        self._objects: dict[int, tuple[Any, int, int]] = {}
+        self._number, self._height, self._size, self._depth = len(lines), 0, 0, 0
+        self._level = 0
         self._sequences: dict[str, tuple[Any, ...]] = {}
 
-    def add(self, read: Callable[[], Any]) -> Any:
-        """Read the next object."""
-        self._height, self._size = 0, 1
-        self.spend(_OBJECT)
-        value = read()
-        self._objects.append((value, self._height + 1, self._size))
-        return value
-
     def refer(self, number: int) -> Any:
-        """Return an object that was read before."""
-        if not 0 <= number < len(self._objects):
+        """Return an object, which is read unless that was done before."""
+        if not 0 <= number < self._number:
             msg = f"object {number} is used before it is described"
             raise Inconsistent(msg)
+        if number not in self._objects:
+            self._objects[number] = self._object(number)
         value, height, size = self._objects[number]
         self._height, self._size = max(self._height, height), self._size + size
         if self._height > MAX_DEPTH or self._size > MAX_EXPANDED:
-            msg = "its objects are nested without end"
-            raise Inconsistent(msg)
+            raise Inconsistent(_ENDLESS)
         return value
+
+    def _object(self, number: int) -> tuple[Any, int, int]:
+        """Read an object; with it its height and its size."""
+        outer = self._number, self._height, self._size, self._depth
+        self._number, self._height, self._size, self._depth = number, 0, 1, 0
+        self._level += 1
+        if self._level > MAX_DEPTH:
+            raise Inconsistent(_ENDLESS)
+        self.spend(_OBJECT)
+        found = (self._make(self, self._lines[number]), self._height + 1, self._size)
+        self._level -= 1
+        self._number, self._height, self._size, self._depth = outer
+        return found
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every object was read: nothing is in a file that is not a part of the model."""
+        return len(self._objects) == len(self._lines)
 
     @property
     def expanded(self) -> int:
