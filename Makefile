@@ -4,16 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
+OLDEST := .venv-oldest
 
-.PHONY: help demo test test-slow lint types layers doctest tests bench studies docs clean
+.PHONY: help demo test test-slow test-oldest lint types layers doctest tests bench studies docs clean
 
 help:
-	@echo "make demo       fit every method to real data and draw the result (under a minute)"
-	@echo "make test       lint, types, import layers, doctests, tests"
-	@echo "make test-slow  what needs a long run"
-	@echo "make bench      measure against other libraries, side by side"
-	@echo "make studies    run the studies on real data and write docs/results.md"
-	@echo "make docs       build the pages of docs/ into docs/_build/html"
+	@echo "make demo         fit every method to real data and draw the result (under a minute)"
+	@echo "make test         lint, types, import layers, doctests, tests"
+	@echo "make test-slow    what needs a long run"
+	@echo "make test-oldest  the tests with the oldest releases that pyproject.toml allows"
+	@echo "make bench        measure against other libraries, side by side"
+	@echo "make studies      run the studies on real data and write docs/results.md"
+	@echo "make docs         build the pages of docs/ into docs/_build/html"
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +29,14 @@ $(VENV)/.installed-dev: $(STAMP)
 
 $(VENV)/.installed-docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group docs
+	touch $@
+
+$(OLDEST)/.installed: pyproject.toml tools/oldest.py
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python tools/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt \
+		--editable ".[all]" --group test
 	touch $@
 
 demo: $(STAMP)
@@ -45,13 +55,17 @@ layers: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 doctest: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest --doctest-modules src README.md docs --doctest-glob="*.md" -q
+	$(BIN)/python -m pytest --doctest-modules src tools README.md docs --doctest-glob="*.md" -q
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) -q
 
 test-slow: $(VENV)/.installed-dev $(VENV)/.installed-docs
 	$(BIN)/python -m pytest -m slow -q
+
+# What Numba compiled is kept apart: either environment would throw away that of the other.
+test-oldest: $(OLDEST)/.installed
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/numba $(OLDEST)/bin/python -m pytest -m "not slow" -n $(JOBS) -q
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
@@ -66,4 +80,4 @@ docs: $(VENV)/.installed-docs
 	@echo "Open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -25,6 +25,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from sklearn.utils.fixes import parse_version
 
 import kronfill as kf
 from kronfill import errors
@@ -502,7 +503,20 @@ def test_weights_through_a_pipeline(estimator: Any, X: Any, y: Any, weights: Any
     pipe.fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(pipe.predict(X), fitted.predict(X))
     assert pipe.score(X, y, sample_weight=weights) == fitted.score(X, y, weights)
-    cv = KFold(3)
+
+
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.8"),
+    reason="scikit-learn before 1.8 does not route weights to the score of a pipeline",
+)
+@pytest.mark.usefixtures("routing")
+def test_weights_through_a_pipeline_in_cross_validation(
+    estimator: Any, X: Any, y: Any, weights: Any
+) -> None:
+    asked = clone(estimator).set_fit_request(sample_weight=True)
+    asked.set_score_request(sample_weight=True)
+    pipe = make_pipeline(FunctionTransformer(), asked)
+    fitted, cv = clone(estimator), KFold(3)
     scores = cross_val_score(pipe, X, y, cv=cv, params={"sample_weight": weights})
     for score, (train, test) in zip(scores, cv.split(X), strict=True):
         fitted.fit(X[train], y[train], weights[train])

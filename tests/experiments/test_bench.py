@@ -61,7 +61,7 @@ def test_effects_by_hand():
     Z[np.arange(len(train)), 1 + known[train, 0]] = 1.0
     Z[np.arange(len(train)), 1 + n + known[train, 1]] = 1.0
     assert not np.isnan(seen).all(axis=0).any()
-    levels = np.linalg.lstsq(Z, values[tuple(known[train].T)])[0]
+    levels = np.linalg.lstsq(Z, values[tuple(known[train].T)], rcond=None)[0]
     row, col = levels[1 : 1 + n], levels[1 + n :]
     warm = np.unique(known[train, 0])
     mean = levels[0] + row[warm].mean() + col.mean()

@@ -18,6 +18,7 @@ from sklearn.metrics.pairwise import polynomial_kernel
 
 from kronfill import kernels as kk
 from kronfill.errors import (
+    DataError,
     FeatureError,
     KronfillWarning,
     NonFiniteError,
@@ -176,6 +177,12 @@ def test_polars_is_pandas(frame):
     kernel = kk.rbf(table)
     assert_allclose(kernel.to_array(), kk.rbf(plain).to_array(), atol=1e-12)
     assert_allclose(kernel.cross(table[:3]), kernel.to_array()[:3], atol=1e-12)
+
+
+def test_python_objects_in_polars_are_refused():
+    table = pl.DataFrame({"a": [0.0, 1.0], "b": pl.Series([object()] * 2, dtype=pl.Object)})
+    with pytest.raises(DataError, match="Column 'b' holds Python objects"):
+        kk.rbf(table)
 
 
 def test_objects_are_looked_into():

@@ -17,8 +17,8 @@ from kronfill.data.labels import is_missing
 from kronfill.errors import DataError, LabelError, MissingDependencyError
 
 __all__ = [
-    "Table", "axis_indexes", "import_pandas", "is_labelled_array", "is_table", "open_table",
-    "refuse_coordinates",
+    "Table", "arrow_table", "axis_indexes", "import_pandas", "is_labelled_array", "is_table",
+    "open_table", "refuse_coordinates",
 ]  # fmt: skip
 
 _NUMBER_OBJECTS = frozenset(
@@ -34,6 +34,34 @@ def import_pandas(purpose: str) -> Any:
         msg = f"{purpose} needs pandas: pip install 'kronfill[tables]'"
         raise MissingDependencyError(msg) from None
     return pd
+
+
+def arrow_table(table: Any) -> Any:
+    """Return a table of any make as one of pyarrow, or say how to get pyarrow."""
+    try:
+        import pyarrow as pa
+        from pyarrow import interchange
+    except ImportError:
+        kind = type(table).__name__
+        msg = f"reading a {kind} needs pyarrow: pip install 'kronfill[tables]'"
+        raise MissingDependencyError(msg) from None
+    _refuse_python_objects(table)
+    streams = hasattr(table, "__arrow_c_stream__")  # a protocol: its absence is an answer
+    return pa.table(table) if streams else interchange.from_dataframe(table)
+
+
+def _refuse_python_objects(table: Any) -> None:
+    """Refuse what polars hands over as addresses in memory, or before 1.41 ends the process at."""
+    polars = sys.modules.get("polars")
+    if polars is None or not isinstance(table, polars.DataFrame):
+        return
+    for name, kind in table.schema.items():
+        if kind == polars.Object:
+            msg = (
+                f"Column {name!r} holds Python objects, which polars cannot pass on; convert it, "
+                "such as to text, or drop it."
+            )
+            raise DataError(msg)
 
 
 class Table(ABC):
@@ -116,16 +144,10 @@ class _ArrowTable(Table):
     """Anything that pyarrow can read."""
 
     def __init__(self, table: Any) -> None:
-        try:
-            import pyarrow as pa
-            from pyarrow import interchange
-        except ImportError:
-            kind = type(table).__name__
-            msg = f"reading a {kind} needs pyarrow: pip install 'kronfill[tables]'"
-            raise MissingDependencyError(msg) from None
-        streams = hasattr(table, "__arrow_c_stream__")  # a protocol: its absence is an answer
-        self._table = pa.table(table) if streams else interchange.from_dataframe(table)
-        self._types = pa.types
+        self._table = arrow_table(table)
+        from pyarrow import types
+
+        self._types = types
 
     @property
     def names(self) -> list[Any]:
@@ -148,10 +170,6 @@ class _ArrowTable(Table):
 
     def coded(self, position: int) -> tuple[IntArray, list[Any]]:
         column = self._table.column(position)
-        if self._types.is_fixed_size_binary(column.type):
-            # Python objects in a polars column arrive as their addresses in memory.
-            msg = f"raw bytes of type {column.type}"
-            raise TypeError(msg)
         if self._types.is_dictionary(column.type):
             chunks = column.chunks  # each may have a dictionary of its own
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -100,7 +101,13 @@ def _read_times(reader: Reader, node: Node) -> Any:
 def _read_zoned(reader: Reader, node: Node) -> Any:
     moments, zone = fields(node, dict, (str, int, float))
     index = _pandas().DatetimeIndex(_read_column(reader, moments))
-    return index.tz_localize("UTC").tz_convert(read_zone(zone)).array
+    return index.tz_localize("UTC").tz_convert(_own_zone(zone)).array
+
+
+def _own_zone(node: Node) -> Any:
+    """A named zone as pandas itself makes it: of pytz before pandas 3, of zoneinfo since."""
+    zone = read_zone(node)
+    return zone.key if isinstance(zone, ZoneInfo) else zone
 
 
 def _read_categories(reader: Reader, node: Node) -> Any:
@@ -116,14 +123,16 @@ def _read_categories(reader: Reader, node: Node) -> Any:
 
 
 def _read_strings(reader: Reader, node: Node) -> Any:
-    items, storage, nan = fields(node, Any, str, bool)
-    pd = _pandas()
+    node, storage, nan = fields(node, Any, str, bool)
+    pd, items = _pandas(), list(reader.items(node))
     more = {"na_value": np.nan} if nan else {}
     try:
         dtype = pd.StringDtype(storage, **more)
     except ImportError as error:
         raise MissingDependencyError(str(error)) from error
-    return pd.array(list(reader.items(items)), dtype=dtype)
+    except TypeError:  # before 2.3 pandas had no such type: text with NaN was of objects
+        return as_objects(tuple(np.nan if item is None else item for item in items))
+    return pd.array(items, dtype=dtype)
 
 
 def _read_periods(reader: Reader, node: Node) -> Any:
@@ -258,7 +267,7 @@ def _write_stamp(_writer: Writer, value: Any) -> Node:
 def _read_stamp(_reader: Reader, node: Node) -> Any:
     count, dtype, zone = fields(node, int, str, (str, int, float, type(None)))
     stamp = _pandas().Timestamp(np.int64(count).astype(time_dtype(dtype)))
-    return stamp if zone is None else stamp.tz_localize("UTC").tz_convert(read_zone(zone))
+    return stamp if zone is None else stamp.tz_localize("UTC").tz_convert(_own_zone(zone))
 
 
 def _write_duration(_writer: Writer, value: Any) -> Node:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kronfill.data._counts import count_of
+from kronfill.data._tables import arrow_table
 from kronfill.errors import FeatureError, KernelError, LabelError, MissingDependencyError
 from kronfill.kernels._indexing import FloatArray
 
@@ -43,9 +44,21 @@ def as_pandas(frame: Any) -> Any:
     if isinstance(frame, pandas.Series):
         return frame.to_frame()
     if hasattr(frame, "__arrow_c_stream__"):
-        arrow = optional_import("pyarrow", "tables")
-        return arrow.table(frame).to_pandas(date_as_object=False)
+        return _signed_codes(arrow_table(frame)).to_pandas(date_as_object=False)
     return pandas.api.interchange.from_dataframe(frame)
+
+
+def _signed_codes(table: Any) -> Any:
+    """Return an Arrow table whose categories pyarrow before 23 can convert, those of polars too."""
+    import pyarrow as pa
+
+    fields = []
+    for field in table.schema:
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            field = field.with_type(pa.dictionary(pa.int64(), kind.value_type, kind.ordered))
+        fields.append(field)
+    return table.cast(pa.schema(fields))
 
 
 def frame_labels(frame: Any) -> Labels:
