@@ -24,7 +24,9 @@ from kronfill.linalg.auto import as_solver
 from kronfill.linalg.criteria import best_mu
 from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.ridge import RidgeProblem, RidgeResult, Sampled
+from kronfill.linalg.ridge import targets as each
 from kronfill.linalg.spiked import Split
+from kronfill.linalg.trust import vouched
 
 __all__ = ["KKMCEX"]
 
@@ -161,7 +163,9 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
         problem = RidgeProblem(row_kernel, col_kernel, sampled, 1.0)
         self.mu_ = best_mu(problem) if self.mu == "auto" else float(self.mu)
         problem = RidgeProblem(row_kernel, col_kernel, sampled, self.mu_)
-        self._publish(sampled, as_solver(self.solver).solve(problem), observations)
+        solver = as_solver(self.solver)
+        result = vouched(problem, solver.solve(problem), solver.quiet().solve)
+        self._publish(sampled, result, observations)
         self.solution_.warn()
 
     def _publish(self, sampled: Sampled, result: RidgeResult, observations: Observations) -> None:
@@ -193,7 +197,9 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
         self.mu_ = float(self.mu)
         problem = RidgeProblem(row_kernel, col_kernel, replace(sampled, values=targets), self.mu_)
         fits = []
-        for result in as_solver(self.solver).solve_targets(problem):
+        solver = as_solver(self.solver)
+        for one, found in zip(each(problem), solver.solve_targets(problem), strict=True):
+            result = vouched(one, found, solver.quiet().solve)
             self._set_result(result, observations)
             self._model = _model(row_kernel, col_kernel, sampled, result)
             self.solution_.warn()

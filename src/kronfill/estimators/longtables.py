@@ -27,6 +27,7 @@ from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import CoreResult, Mask, RidgeProblem, Sampled
 from kronfill.linalg.running import SOLVER
 from kronfill.linalg.streamed import Streamed, TableSolver
+from kronfill.linalg.trust import factored_size, vouched_by_size
 from kronfill.linalg.workers import one_at_a_time
 
 __all__ = ["LongTables", "choice_memory", "without_observations"]
@@ -108,7 +109,9 @@ class LongTables(MatrixRegressor):
         else:
             self.mu_ = float(self.mu)
         result = solver.solve_table(table, axes, phis, self.mu_, self.center)
-        told = replace(result.solution, reason=result.solution.reason + chosen)
+        left_out = sum(basis.left_out for basis in bases)
+        solution = vouched_by_size(result.solution, factored_size(*phis), self.mu_, left_out)
+        told = replace(solution, reason=solution.reason + chosen)
         self._keep(bases, replace(result, solution=told))
         self._from_table = True
         self.solution_.warn()

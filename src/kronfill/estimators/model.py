@@ -38,6 +38,11 @@ class Basis(ABC):
     def new(self, items: Any) -> Floats:
         """Rows of Phi for new items, described as the kernel wants them."""
 
+    @property
+    def left_out(self) -> float:
+        """Share of the kernel's trace that Phi leaves out although nobody asked it to."""
+        return 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class Sections(Basis):
@@ -69,6 +74,11 @@ class Factored(Basis):
     def new(self, items: Any) -> Floats:
         """See :class:`Basis`."""
         return self.kernel.factor_new(self.factor, items)
+
+    @property
+    def left_out(self) -> float:
+        """See :class:`Basis`."""
+        return float(self.factor.residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +120,12 @@ class Combined(Basis):
     def new(self, items: Any) -> Floats:
         """See :class:`Basis`."""
         return np.asarray(self.basis.new(items) @ self.coef)
+
+    @property
+    def left_out(self) -> float:
+        """See :class:`Basis`: with fewer columns than there are the rest is not asked for."""
+        count, columns = self.coef.shape
+        return self.basis.left_out if columns == count else 0.0
 
 
 @dataclass(frozen=True, eq=False)

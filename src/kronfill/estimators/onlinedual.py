@@ -22,9 +22,10 @@ from kronfill.linalg.dense import Cholesky
 from kronfill.linalg.growingdual import GrowingDual, NewItem
 from kronfill.linalg.iterative import Iterative
 from kronfill.linalg.pcg import PCG
-from kronfill.linalg.ridge import RidgeProblem, RidgeResult, Sampled
+from kronfill.linalg.ridge import RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.linalg.running import Batch
 from kronfill.linalg.threads import one_thread
+from kronfill.linalg.trust import vouched
 from kronfill.linalg.warm import WarmStart
 
 __all__ = ["OnlineDual"]
@@ -174,7 +175,8 @@ class OnlineDual(Online):
             result = self._warm().solve(sampled, self.mu_, change)
         else:
             result = as_solver(self.solver).solve(problem)
-        self._publish(sampled, result, observations)
+        again: RidgeSolver = Cholesky() if route == "dense" else as_solver(self.solver).quiet()
+        self._publish(sampled, vouched(problem, result, again.solve), observations)
         self.observations_ = observations
         if "_stream" in vars(self):
             self._stream.model = self._model

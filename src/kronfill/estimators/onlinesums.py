@@ -22,6 +22,7 @@ from kronfill.linalg.running import SOLVER, Batch, RunningSums
 from kronfill.linalg.solution import Solution, Status
 from kronfill.linalg.summedposterior import SummedPosterior, nothing_sampled
 from kronfill.linalg.threads import one_blas_thread
+from kronfill.linalg.trust import vouched_by_size
 from kronfill.linalg.twowaysums import TwoWaySums
 
 __all__ = ["OnlineSums"]
@@ -140,7 +141,9 @@ class OnlineSums(Online):
         self.col_effects_ = np.zeros(l) if effects is None else effects.col
         status = Status.EXACT if sums.rank == sums.core.size else Status.RANK_DEFICIENT
         reason = f"running sums over {sums.m} observations"
-        self.solution_ = Solution(status, SOLVER, reason, residual=sums.drift, rank=sums.rank)
+        solution = Solution(status, SOLVER, reason, residual=sums.drift, rank=sums.rank)
+        left_out = sum(basis.left_out for basis in self._bases)
+        self.solution_ = vouched_by_size(solution, sums.size * sums.heaviest, self.mu_, left_out)
         self.n_iter_ = 1
         row, col = cast("tuple[Basis, Basis]", self._bases)
         self._model = stream.model = Bilinear(row, col, sums.core, effects, self.shape_)

@@ -19,10 +19,11 @@ from kronfill.estimators.onlinesums import OnlineSums
 from kronfill.estimators.priors import AxisPrior, CutPrior
 from kronfill.estimators.suggest import Suggesting
 from kronfill.kernels.base import Kernel
-from kronfill.linalg.auto import solve_in_factors
+from kronfill.linalg.auto import as_solver, solve_in_factors
 from kronfill.linalg.criteria import best_mu
 from kronfill.linalg.halfstep import GivenFactor
-from kronfill.linalg.ridge import CoreResult, RidgeProblem
+from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult
+from kronfill.linalg.trust import vouched
 
 __all__ = ["RRMCEX"]
 
@@ -109,13 +110,26 @@ class RRMCEX(OnlineSums, LongTables, KernelRegressor, Suggesting):
         col_basis = _leading(col_kernel, self.col_rank)
         row_phi, col_phi = row_basis.known(None), col_basis.known(None)
         self.row_rank_, self.col_rank_ = row_phi.shape[1], col_phi.shape[1]
-        problem = RidgeProblem(GivenFactor(row_phi), GivenFactor(col_phi), sampled, 1.0)
+        row, col = GivenFactor(row_phi), GivenFactor(col_phi)
+        problem = RidgeProblem(row, col, sampled, 1.0)
         self.mu_ = best_mu(problem) if self.mu == "auto" else float(self.mu)
-        result = solve_in_factors(row_phi, col_phi, sampled, self.mu_, self.solver)
+        solver = as_solver(self.solver)
+        result = solve_in_factors(row_phi, col_phi, sampled, self.mu_, solver)
+
+        def again(other: RidgeProblem) -> RidgeResult:
+            values, quiet = other.sampled, solver.quiet()
+            return solve_in_factors(row_phi, col_phi, values, self.mu_, quiet).over(row, col)
+
         self._bases = (row_basis, col_basis)
         self.coef_ = result.core
         set_effects(self, result.effects)
-        self.solution_ = result.solution
+        asked = RidgeProblem(
+            row_kernel if row_basis.left_out else row,
+            col_kernel if col_basis.left_out else col,
+            sampled,
+            self.mu_,
+        )
+        self.solution_ = vouched(asked, result.over(row, col), again).solution
         self.n_iter_ = max(1, result.solution.iterations)
         self._model = Bilinear(row_basis, col_basis, result.core, result.effects, self.shape_)
         self.solution_.warn()
@@ -155,6 +169,8 @@ def _check_cut(rank: Any, name: str) -> None:
 def _leading(kernel: Kernel, rank: Any) -> Combined:
     """Phi = U_k Lambda_k^(1/2), from the singular vectors of any factor of the kernel."""
     factor = kernel.factor()
+    if factor.rank == 0:
+        return Combined(Factored(kernel, factor), np.empty((0, 0)))
     lam, turn = scipy.linalg.eigh(factor.phi.T @ factor.phi, check_finite=False)
     lam, turn = np.maximum(lam[::-1], 0.0), turn[:, ::-1]
     if isinstance(rank, Integral):

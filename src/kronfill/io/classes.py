@@ -498,6 +498,7 @@ _FORMS = (
             "history": tuple_of(result),
             "rank": optional(whole),
         },
+        {"error": optional(real)},
     ),
     *(_solver(kind) for kind in _SOLVERS),
 )

@@ -48,7 +48,7 @@ ROWS = 64
 """Rows of the kernel that a thread gathers at a time."""
 DISTINCT = 1e-6
 """Rounding errors of eigenvalues below this share of mu do no harm."""
-TRUST = 1e-8
+TRUST = 1e-6
 """A measured relative residual above this means that rounding has spoilt a direct solve."""
 
 

@@ -162,6 +162,8 @@ class _DualSystem:
         phi = pivoted_cholesky(
             columns, diagonal, submatrix=corner, max_rank=rank, deadline=ready
         ).phi
+        if phi.shape[1] == 0:  # the kernel is zero at the observed entries
+            return phi, np.empty(0)
         lam, turn = scipy.linalg.eigh(phi.T @ phi, driver="evd", check_finite=False)
         keep = lam > 1e-12 * lam[-1]
         basis = phi @ (turn[:, keep] / np.sqrt(lam[keep]))

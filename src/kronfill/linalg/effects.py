@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from kronfill.errors import DataError, ParameterError
 
-__all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign"]
+__all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign", "half_inverse"]
 
 Center = Literal["mean", "rows", "cols", "both"]
 CENTERS = ("mean", "rows", "cols", "both")
@@ -110,17 +110,24 @@ class EffectsDesign:
     def solve_normal(
         self, gram: NDArray[np.float64], moment: NDArray[np.float64]
     ) -> AdditiveEffects:
-        """Smallest effects with ``gram @ beta = moment``, the mean being free.
+        """Smallest effects with ``gram @ beta = moment``, the mean being free."""
+        half = half_inverse(gram)
+        beta = half @ (half.T @ moment)
+        return self._smallest(self.unpack(beta))
 
-        The mean is eliminated first (Schur complement), so that the smallest-norm solution of what
-        is left does not shrink it.
-        """
-        g11, g1 = gram[0, 0], gram[0, 1:]
-        schur = gram[1:, 1:] - np.outer(g1, g1) / g11
-        rhs = moment[1:] - g1 * (moment[0] / g11)
-        rest = _pinv_solve(schur, rhs, float(np.trace(gram)))
-        mean = (moment[0] - g1 @ rest) / g11
-        return self.unpack(np.concatenate([[mean], rest]))
+    def _smallest(self, given: AdditiveEffects) -> AdditiveEffects:
+        """Effects with the same fitted values and the least ``||row||^2 + ||col||^2``."""
+        if self._two_way is not None:
+            return self._two_way.smallest(given.mean + given.row, given.col)
+        if self.kind == "mean":
+            return given
+        row, col = given.row.copy(), given.col.copy()
+        ((index, _),) = self._sides
+        effect = row if self.kind == "rows" else col
+        seen = np.unique(index)
+        constant = float(effect[seen].mean())
+        effect[seen] -= constant
+        return AdditiveEffects(given.mean + constant, row, col)
 
     def fit(self, values: NDArray[np.float64]) -> AdditiveEffects:
         """Weighted least-squares fit of the effects to one value per observed entry."""
@@ -134,14 +141,11 @@ class EffectsDesign:
         ((index, size),) = self._sides
         count = np.bincount(index, weights=self.weights, minlength=size)
         sums = np.bincount(index, weights=weighted, minlength=size)
-        seen = count > 0
-        effect = np.divide(sums, count, out=np.zeros(size), where=seen)
-        mean = float(effect[seen].mean())
-        effect[seen] -= mean
-        return (
-            AdditiveEffects(mean, effect, col)
+        effect = np.divide(sums, count, out=np.zeros(size), where=count > 0)
+        return self._smallest(
+            AdditiveEffects(0.0, effect, col)
             if self.kind == "rows"
-            else AdditiveEffects(mean, row, effect)
+            else AdditiveEffects(0.0, row, effect)
         )
 
     def remove(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -219,13 +223,7 @@ class _TwoWay:
         long = mean_long - np.divide(
             self.table @ short, self.counts[0], out=np.zeros(n_long), where=seen
         )
-        short[self.counts[1] == 0] = 0.0
-        mean, long, short = self._smallest(long, short)
-        return (
-            AdditiveEffects(mean, short, long)
-            if self.flipped
-            else AdditiveEffects(mean, long, short)
-        )
+        return self.smallest(short, long) if self.flipped else self.smallest(long, short)
 
     def _solve_short(self, rhs: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
         if self.factor is not None:
@@ -244,14 +242,13 @@ class _TwoWay:
         x, _ = cg(operator, rhs, rtol=1e-13, atol=noise, maxiter=10 * size, M=jacobi)
         return np.asarray(x)
 
-    def _smallest(
-        self, long: NDArray[np.float64], short: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    def smallest(self, row: NDArray[np.float64], col: NDArray[np.float64]) -> AdditiveEffects:
         """Remove what can move between the parts without changing a fitted value.
 
         The free directions are: a constant on all rows (against the mean), and for each component k
         +1 on its rows, -1 on its columns. Their Gram matrix is an arrow; it is solved directly.
         """
+        long, short = (col, row) if self.flipped else (row, col)
         seen_l, seen_s = self.counts[0] > 0, self.counts[1] > 0
         lab_l, lab_s = self.component[0][seen_l], self.component[1][seen_s]
         k = int(max(lab_l.max(), lab_s.max())) + 1
@@ -263,10 +260,11 @@ class _TwoWay:
         corner = n_l.sum() - float(np.sum(n_l * n_l / size))
         constant = (y_1 - float(np.sum(n_l * y_k / size))) / corner
         shift = (y_k - n_l * constant) / size
-        long, short = long.copy(), short.copy()
-        long[seen_l] -= constant + shift[lab_l]
-        short[seen_s] += shift[lab_s]
-        return constant, long, short
+        least_l, least_s = np.zeros(len(long)), np.zeros(len(short))
+        least_l[seen_l] = long[seen_l] - constant - shift[lab_l]
+        least_s[seen_s] = short[seen_s] + shift[lab_s]
+        pair = (least_s, least_l) if self.flipped else (least_l, least_s)
+        return AdditiveEffects(constant, *pair)
 
 
 def _indistinct(table: sp.csr_array) -> DataError:
@@ -278,13 +276,14 @@ def _indistinct(table: sp.csr_array) -> DataError:
     )
 
 
-def _pinv_solve(
-    a: NDArray[np.float64], b: NDArray[np.float64], scale: float
-) -> NDArray[np.float64]:
-    """Smallest-norm solution of a positive semidefinite system made from numbers of this scale."""
-    if a.size == 0:
-        return np.zeros(0)
-    lam, vec = scipy.linalg.eigh(a, check_finite=False)
-    keep = lam > len(lam) * np.finfo(float).eps * scale * 10
-    coef = vec[:, keep].T @ b
-    return np.asarray(vec[:, keep] @ (coef / lam[keep]))
+def half_inverse(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    """H, one column per direction that is determined, with ``H H^T`` an inverse of the Gram matrix.
+
+    The matrix is brought to a unit diagonal first: what an entry of little weight determines stands
+    beside one of large weight, and is not taken for rounding.
+    """
+    size = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+    lam, vec = scipy.linalg.eigh(gram * np.outer(scale, scale), check_finite=False)
+    keep = lam > 10 * len(lam) * np.finfo(float).eps * lam[-1]
+    return np.asarray(scale[:, None] * vec[:, keep] / np.sqrt(lam[keep]))

@@ -60,6 +60,8 @@ class Rotated:
         """
         shift = (counts @ phi) / counts.sum() if centred else np.zeros(phi.shape[1])
         moved = phi - shift if centred else phi
+        if phi.shape[1] == 0:
+            return cls(phi, np.empty((0, 0)), shift, shift)
         narrow = phi.shape[1] < WIDE
         with one_blas_thread() if narrow else nullcontext():
             # A narrow factor is cut into blocks of rows, a wide one left to the threads of BLAS.

@@ -137,8 +137,8 @@ class GroupedSums(RunningSums):
 
     def _begin(self, gram: Floats, moment: Floats) -> None:
         size = len(moment)
-        kind = SummedRidge if _lost(self.mu, size, self._trace) else RecursiveRidge
-        self._ridge = kind(gram, moment, self.mu)
+        anew = size == 0 or _lost(self.mu, size, self._trace)
+        self._ridge = (SummedRidge if anew else RecursiveRidge)(gram, moment, self.mu)
 
     def _prepare(self) -> None:
         """Leave recursion where mu has sunk below the rounding errors of the sums."""

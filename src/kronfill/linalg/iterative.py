@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -52,6 +52,10 @@ class Iterative(RidgeSolver):
                 f"{self.max_iter!r} and {self.time_limit!r}."
             )
             raise ParameterError(msg)
+
+    def quiet(self) -> Iterative:
+        """See :class:`RidgeSolver`."""
+        return replace(self, callback=None, progress=False)
 
     def report(self, iteration: int, residual: float) -> None:
         """Tell whoever asked how far it is."""

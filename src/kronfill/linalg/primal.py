@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
+from kronfill.linalg.effects import AdditiveEffects, EffectsDesign, half_inverse
 from kronfill.linalg.operator import pair_products, row_grams
 from kronfill.linalg.ridge import (
     CoreResult,
@@ -94,11 +94,10 @@ def normal_equations(row_phi: Floats, col_phi: Floats, sampled: Sampled) -> tupl
         cross, effects_gram, effects_moment = effects_blocks(
             row_phi, col_phi, sampled, sampled.effects
         )
-        lam, vec = scipy.linalg.eigh(effects_gram, overwrite_a=True, check_finite=False)
-        keep = lam > len(lam) * np.finfo(float).eps * lam[-1] * 10
-        half = cross @ (vec[:, keep] / np.sqrt(lam[keep]))  # C Z^+
+        inverse = half_inverse(effects_gram)
+        half = cross @ inverse  # C Z^+
         gram -= half @ half.T
-        moment -= half @ ((vec[:, keep] / np.sqrt(lam[keep])).T @ effects_moment)
+        moment -= half @ (inverse.T @ effects_moment)
     return gram, moment
 
 
@@ -139,9 +138,9 @@ def effects_blocks(
     ab = row_phi.shape[1] * col_phi.shape[1]
     parts = [(row_phi.T @ by_row).reshape(ab, 1)]
     if effects.kind in ("rows", "both"):
-        parts.append(np.einsum("ia,ib->abi", row_phi, by_row).reshape(ab, -1))
+        parts.append(np.einsum("ia,ib->abi", row_phi, by_row).reshape(ab, s.shape[0]))
     if effects.kind in ("cols", "both"):
-        parts.append(np.einsum("ja,jb->abj", by_col, col_phi).reshape(ab, -1))
+        parts.append(np.einsum("ja,jb->abj", by_col, col_phi).reshape(ab, s.shape[1]))
     design = effects.matrix()
     weighted = design.multiply(weights[:, None]).tocsr()
     gram = (weighted.T @ design).toarray()
@@ -150,6 +149,8 @@ def effects_blocks(
 
 def solve_definite(gram: Floats, moment: Floats, mu: float) -> tuple[Floats, int]:
     """(gram + mu I)^-1 moment and the rank that was used."""
+    if len(gram) == 0:
+        return moment, 0
     noise = len(gram) * np.finfo(float).eps * float(np.trace(gram))
     if mu > noise:
         shifted = gram.copy()

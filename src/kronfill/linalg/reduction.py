@@ -33,7 +33,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill.linalg.dense import entry_kernel
-from kronfill.linalg.effects import EffectsDesign
+from kronfill.linalg.effects import EffectsDesign, half_inverse
 from kronfill.linalg.memory import require_memory
 from kronfill.linalg.primal import effects_blocks, normal_equations
 from kronfill.linalg.ridge import RidgeProblem, Sampled
@@ -258,9 +258,12 @@ class _Reflected:
 
     @classmethod
     def of(cls, design: Floats) -> _Reflected:
-        packed, _, tau, _, _ = scipy.linalg.lapack.dgeqp3(np.asfortranarray(design))
-        size = np.abs(np.diagonal(packed))
-        rank = int(np.sum(size > 1e-10 * size[0]))
+        size = np.linalg.norm(design, axis=0)
+        # Unit columns: an effect of little weight is none the less one.
+        unit = np.divide(design, size, out=np.zeros_like(design), where=size > 0)
+        packed, _, tau, _, _ = scipy.linalg.lapack.dgeqp3(np.asfortranarray(unit))
+        left = np.abs(np.diagonal(packed))
+        rank = int(np.sum(left > 1e-10 * left[0]))
         return cls(np.asfortranarray(packed[:, :rank]), tau[:rank], rank)
 
     def _times(self, c: Floats, side: str, trans: str) -> Floats:
@@ -366,11 +369,9 @@ class PrimalForm(Reduced):
 
 
 def _inverse(gram: Floats) -> tuple[Floats, int]:
-    """gram^+ and its rank."""
-    lam, vec = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
-    keep = lam > len(lam) * np.finfo(float).eps * lam[-1] * 10
-    half = vec[:, keep] / np.sqrt(lam[keep])
-    return half @ half.T, int(keep.sum())
+    """An inverse on the range of gram, and its rank."""
+    half = half_inverse(gram)
+    return half @ half.T, half.shape[1]
 
 
 def _not_determined(effects: EffectsDesign, inverse: Floats, s: Sampled) -> Floats:

@@ -271,6 +271,10 @@ class RidgeSolver(ABC):
         """Solve for each column of values of shape (m, t), or for the one target."""
         return [self.solve(one) for one in targets(problem)]
 
+    def quiet(self) -> RidgeSolver:
+        """The same solver, for a solve of which nobody is told."""
+        return self
+
 
 def targets(problem: RidgeProblem) -> list[RidgeProblem]:
     """One problem for each column of values."""
@@ -296,20 +300,31 @@ def dual_residual(problem: RidgeProblem, dual: Floats, fitted: Floats | None = N
     return norm / size if size > 0 else norm
 
 
-def fitted_at(problem: RidgeProblem, dual: Floats, chunk: int = 4_000_000) -> Floats:
-    """``Kbar d``: f at the observed entries, without the m x m kernel.
+def fitted_at(
+    problem: RidgeProblem,
+    dual: Floats,
+    rows: Index | None = None,
+    cols: Index | None = None,
+    chunk: int = 4_000_000,
+) -> Floats:
+    """f at index pairs, by default at the observed entries (``Kbar d``), without a large kernel.
 
-    Costs m (number of distinct rows): F[R, C] = K_w[R, R] D K_h[C, C], gathered at the entries.
+    Costs m (number of distinct rows asked for): F[R, C] = K_w[R, :] D K_h[:, C], gathered at the
+    entries.
     """
     s = problem.sampled
     items_r, at_r = np.unique(s.rows, return_inverse=True)
     items_c, at_c = np.unique(s.cols, return_inverse=True)
     d = sp.csr_array((dual, (at_r, at_c)), shape=(len(items_r), len(items_c)))
-    left = problem.row_kernel.block(items_r, items_r) @ d  # R x C
-    right = problem.col_kernel.block(items_c, items_c)
-    out = np.empty(s.m)
+    if rows is None or cols is None:
+        rows, cols = s.rows, s.cols
+    asked_r, from_r = np.unique(rows, return_inverse=True)
+    asked_c, from_c = np.unique(cols, return_inverse=True)
+    left = problem.row_kernel.block(asked_r, items_r) @ d  # R x C
+    right = problem.col_kernel.block(asked_c, items_c)
+    out = np.empty(len(rows))
     step = max(1, chunk // max(1, len(items_c)))
-    for start in range(0, s.m, step):
+    for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        out[part] = np.einsum("ij,ij->i", left[at_r[part]], right[at_c[part]])
+        out[part] = np.einsum("ij,ij->i", left[from_r[part]], right[from_c[part]])
     return out

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kronfill.errors import DataError
 from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
 from kronfill.linalg.ridge import Mask, Sampled
+from kronfill.linalg.trust import factored_size
 
 __all__ = ["SOLVER", "Batch", "RunningSums", "pair_vectors"]
 
@@ -60,6 +61,10 @@ class RunningSums(ABC):
         Factors.
     mu : float
         Ridge weight.
+    size : float
+        The largest diagonal entry of the kernel over entries.
+    heaviest : float
+        The largest weight that was ever added.
     m : int
         Number of observations in the sums.
     row_counts, col_counts : ndarray
@@ -70,6 +75,8 @@ class RunningSums(ABC):
         self.row_phi = np.ascontiguousarray(row_phi)
         self.col_phi = np.ascontiguousarray(col_phi)
         self.mu = mu
+        self.size = factored_size(row_phi, col_phi)
+        self.heaviest = 0.0
         self.row_counts = np.zeros(len(row_phi), np.intp)
         self.col_counts = np.zeros(len(col_phi), np.intp)
 
@@ -121,6 +128,7 @@ class RunningSums(ABC):
         self._count(batch, -1)
 
     def _count(self, batch: Batch, sign: int) -> None:
+        self.heaviest = max(self.heaviest, float(batch.weights.max()))
         np.add.at(self.row_counts, batch.rows, sign)
         np.add.at(self.col_counts, batch.cols, sign)
 

@@ -6,6 +6,9 @@ import warnings
 from dataclasses import dataclass, field
 from enum import Enum
 
+import numpy as np
+
+from kronfill.data._counts import count_of
 from kronfill.errors import ConvergenceWarning, IllConditionedWarning
 
 __all__ = ["Solution", "Status"]
@@ -33,6 +36,11 @@ class Status(Enum):
         "to make up for it. The directions that cannot be told from rounding were left out: the "
         "predictions are the limit mu -> 0, but the residual is what no function of this kernel "
         "can fit. Use a larger mu, or a kernel with an identity part."
+    )
+    FEW_DIGITS = (
+        "mu is so small beside the kernel, or the weights are so far apart, that predictions "
+        "follow rounding errors and what `tol` left over. Use a larger mu, a kernel with an "
+        "identity part, weights that are closer together, or a smaller `tol`."
     )
 
     def __repr__(self) -> str:
@@ -66,6 +74,9 @@ class Solution:
         Residual (or objective) after each iteration; empty for a direct solve.
     rank : int or None
         Numerical rank of the system, where the solver found one.
+    error : float or None
+        About the error of the predictions, relative to the largest observed value. It is measured
+        where mu is so small that rounding may count; None elsewhere.
     """
 
     status: Status
@@ -75,6 +86,7 @@ class Solution:
     residual: float = 0.0
     history: tuple[float, ...] = field(default=(), repr=False)
     rank: int | None = None
+    error: float | None = None
 
     @property
     def converged(self) -> bool:
@@ -85,9 +97,18 @@ class Solution:
         """Issue a warning with advice unless the solve went well."""
         if self.status.ok:
             return
-        kind = IllConditionedWarning if self.status is Status.RANK_DEFICIENT else ConvergenceWarning
+        singular = self.status in (Status.RANK_DEFICIENT, Status.FEW_DIGITS)
+        kind = IllConditionedWarning if singular else ConvergenceWarning
         message = (
             f"{self.solver} ended after {self.iterations} iterations with relative residual "
-            f"{self.residual:.1e}. {self.status.value}"
+            f"{self.residual:.1e}{self._digits()}. {self.status.value}"
         )
         warnings.warn(message, kind, stacklevel=stacklevel)
+
+    def _digits(self) -> str:
+        """The digits that are left, if they were counted."""
+        if self.error is None:
+            return ""
+        count = int(max(0.0, -np.log10(self.error))) if self.error > 0 else 16
+        left = "no digit" if count == 0 else f"about {count_of(count, 'digit')}"
+        return f", and {left} of the predictions can be trusted (error {self.error:.0e})"

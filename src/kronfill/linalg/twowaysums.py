@@ -7,7 +7,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill.errors import DataError
-from kronfill.linalg.effects import AdditiveEffects
+from kronfill.linalg.effects import AdditiveEffects, half_inverse
 from kronfill.linalg.primal import effects_blocks, normal_equations, solve_definite
 from kronfill.linalg.running import Batch, RunningSums, pair_vectors
 
@@ -81,9 +81,7 @@ class TwoWaySums(RunningSums):
         assert s.effects is not None
         cross, inner, _ = effects_blocks(self.row_phi, self.col_phi, s, s.effects)
         sums = np.concatenate([[self._sums[0].sum()], *self._sums])
-        lam, vec = scipy.linalg.eigh(inner, check_finite=False)
-        keep = lam > len(lam) * np.finfo(float).eps * lam[-1] * 10
-        root = vec[:, keep] / np.sqrt(lam[keep])
+        root = half_inverse(inner)
         half, along = cross @ root, root.T @ sums
         self._reduced = self._gram - half @ half.T
         moment = self._moment - half @ along
