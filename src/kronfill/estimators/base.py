@@ -26,6 +26,7 @@ from kronfill.estimators.inputs import (
     check_not_negative,
     check_range,
     check_shape,
+    check_smallest,
     column,
     positions,
     several_targets,
@@ -109,7 +110,9 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         targets = None if self._fit_several is None else several_targets(y)
         first = y if targets is None else targets[:, 0]
         observations = self._observations(X, first, sample_weight, sizes)
-        check_largest(observations.values if targets is None else targets, observations.weights)
+        values = observations.values if targets is None else targets
+        check_largest(values, observations.weights)
+        check_smallest(values, observations.weights)
         self.__dict__.pop("_model", None)  # a fit that fails from here on leaves nothing half new
         self.shape_ = observations.shape
         with one_thread() if observations.m <= self._small else nullcontext():

@@ -21,14 +21,16 @@ from kronfill.errors import (
 )
 
 __all__ = [
-    "as_indices", "check_largest", "check_not_negative", "check_range", "check_shape", "column",
-    "positions", "random_generator", "several_targets", "two_columns", "weights_of",
+    "as_indices", "check_largest", "check_not_negative", "check_range", "check_shape",
+    "check_smallest", "column", "positions", "random_generator", "several_targets", "two_columns",
+    "weights_of",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 LARGEST = 1e100
 """Of values and of weights: a weight times a square is still a finite number."""
+SMALLEST = 1 / LARGEST
 MAX_INDEX = 2**53  # up to here floats are whole numbers without gaps
 
 
@@ -178,6 +180,26 @@ def check_largest(values: Floats, weights: Floats | None) -> None:
             f"weights must be at most {LARGEST:g}, got {weights.max():g} at position "
             f"{int(weights.argmax())}: sums of larger ones overflow. Divide all of them, and mu, "
             "by the same number, which changes no prediction."
+        )
+        raise DataError(msg)
+
+
+def check_smallest(values: Floats, weights: Floats | None) -> None:
+    """Raise if all values of a target, or all weights, are so small that squares vanish."""
+    largest = np.abs(values).max(axis=0).reshape(-1)
+    small = np.flatnonzero((largest > 0) & (largest < SMALLEST))
+    if len(small):
+        msg = (
+            f"The largest of the values must be at least {SMALLEST:g} in size, got "
+            f"{largest[small[0]]:g}: squares of smaller ones vanish. Multiply all values by the "
+            "same number."
+        )
+        raise DataError(msg)
+    if weights is not None and 0 < weights.max() < SMALLEST:
+        msg = (
+            f"The largest of the weights must be at least {SMALLEST:g}, got {weights.max():g}: "
+            "products with smaller ones vanish. Multiply all of them, and mu, by the same number, "
+            "which changes no prediction."
         )
         raise DataError(msg)
 

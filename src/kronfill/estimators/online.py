@@ -14,6 +14,7 @@ from kronfill.data import Observations
 from kronfill.data._arrays import plain_array, real_array
 from kronfill.errors import DataError, EmptyDataError, ParameterError, ShapeError
 from kronfill.estimators.inputs import (
+    check_largest,
     check_range,
     check_shape,
     column,
@@ -89,6 +90,7 @@ class Online(GaussianProcessReading):
             return self
         self._check_unchanged()
         new = self._given(X, y, sample_weight)
+        check_largest(new.values, new.weights)
         with self._few_threads(new.m):
             self._arrive(new)
         return self
@@ -227,6 +229,7 @@ class Online(GaussianProcessReading):
         if len(where):
             none = np.zeros(len(where), np.intp)
             Observations(none, where, y, (1, n), weights=weights)  # raises what is wrong with them
+            check_largest(y, weights)
         elif len(y):
             msg = f"index has no entry, but values have {len(y)}; give one value per entry."
             raise ShapeError(msg)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kronfill.data import Observations
 from kronfill.errors import DataError, DuplicateEntryError
+from kronfill.estimators.inputs import check_largest, check_smallest
 from kronfill.estimators.online import Online, check_one
 from kronfill.kernels._newitems import new_diagonal
 from kronfill.kernels.base import Kernel
@@ -166,6 +167,8 @@ class OnlineDual(Online):
     ) -> None:
         """Solve for other observations, from what the last solve left behind if that helps."""
         self._dual()  # several targets are refused there
+        check_largest(observations.values, observations.weights)
+        check_smallest(observations.values, observations.weights)
         sampled = self._sampled(observations, self.center)
         problem = RidgeProblem(*self._resolved(), sampled, self.mu_)
         route = self._route(sampled.m)

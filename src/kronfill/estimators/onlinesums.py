@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kronfill.data import Observations
 from kronfill.errors import DataError
+from kronfill.estimators.inputs import check_largest
 from kronfill.estimators.model import Basis, Bilinear
 from kronfill.estimators.online import Online, check_one
 from kronfill.estimators.posterior import Reading
@@ -124,6 +125,7 @@ class OnlineSums(Online):
         check_is_fitted(self)
         self._check_unchanged()
         old, new = (self._given(X, v, sample_weight) for v in (y_old, y))
+        check_largest(new.values, new.weights)
         with one_blas_thread():
             self._sums().revise(_batch(old), _batch(new).values)
         self._publish()

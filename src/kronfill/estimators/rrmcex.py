@@ -22,7 +22,7 @@ from kronfill.kernels.base import Kernel
 from kronfill.linalg.auto import as_solver, solve_in_factors
 from kronfill.linalg.criteria import best_mu
 from kronfill.linalg.halfstep import GivenFactor
-from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult
+from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.linalg.trust import vouched
 
 __all__ = ["RRMCEX"]
@@ -114,24 +114,26 @@ class RRMCEX(OnlineSums, LongTables, KernelRegressor, Suggesting):
         problem = RidgeProblem(row, col, sampled, 1.0)
         self.mu_ = best_mu(problem) if self.mu == "auto" else float(self.mu)
         solver = as_solver(self.solver)
-        result = solve_in_factors(row_phi, col_phi, sampled, self.mu_, solver)
 
-        def again(other: RidgeProblem) -> RidgeResult:
-            values, quiet = other.sampled, solver.quiet()
-            return solve_in_factors(row_phi, col_phi, values, self.mu_, quiet).over(row, col)
+        def solved(sampled: Sampled, solver: RidgeSolver) -> RidgeResult:
+            found = solve_in_factors(row_phi, col_phi, sampled, self.mu_, solver)
+            return found.over(row, col)
 
-        self._bases = (row_basis, col_basis)
-        self.coef_ = result.core
-        set_effects(self, result.effects)
         asked = RidgeProblem(
             row_kernel if row_basis.left_out else row,
             col_kernel if col_basis.left_out else col,
             sampled,
             self.mu_,
         )
-        self.solution_ = vouched(asked, result.over(row, col), again).solution
+        quiet = solver.quiet()
+        result = vouched(asked, solved(sampled, solver), lambda other: solved(other.sampled, quiet))
+        assert result.primal is not None
+        self._bases = (row_basis, col_basis)
+        self.coef_ = result.primal.core
+        set_effects(self, result.effects)
+        self.solution_ = result.solution
         self.n_iter_ = max(1, result.solution.iterations)
-        self._model = Bilinear(row_basis, col_basis, result.core, result.effects, self.shape_)
+        self._model = Bilinear(row_basis, col_basis, self.coef_, result.effects, self.shape_)
         self.solution_.warn()
 
     def _table_bases(self) -> tuple[Basis, Basis]:

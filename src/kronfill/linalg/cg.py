@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kronfill.linalg.system import inner
 
-__all__ = ["Descent", "conjugate_gradients"]
+__all__ = ["Descent", "conjugate_gradients", "per_target"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -54,13 +54,13 @@ class Descent:
         if self._direction is None:
             self._direction, self.initial = turned, rho
         else:
-            self._direction *= _per_target(rho / self._last, self.r)
+            self._direction *= per_target(rho / self._last, self.r)
             self._direction += turned
         image = self._times(self._direction)
         curvature = inner(self._direction, image)
         sound = (curvature > 0) & (rho > 0)
         step = np.divide(rho, curvature, out=np.zeros_like(rho), where=sound)
-        step = _per_target(step, self.r)
+        step = per_target(step, self.r)
         self.x += step * self._direction
         self.r -= step * image
         self._last, self._turned = rho, None
@@ -121,6 +121,6 @@ def conjugate_gradients(
     return descent.x if out is None else out
 
 
-def _per_target(values: Floats, like: Floats) -> Floats:
+def per_target(values: Floats, like: Floats) -> Floats:
     """One number per right-hand side, shaped to multiply arrays of all of them."""
     return values.astype(like.dtype).reshape(-1, *[1] * (like.ndim - 1))

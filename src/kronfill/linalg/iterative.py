@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.errors import ParameterError
-from kronfill.linalg.cg import Descent, conjugate_gradients
+from kronfill.linalg.cg import Descent, conjugate_gradients, per_target
 from kronfill.linalg.ridge import RidgeSolver
 from kronfill.linalg.solution import Solution, Status
 from kronfill.linalg.system import NormalMap
@@ -160,25 +160,28 @@ class Rounds:
 
     def _correction(self, r: Floats, todo: Index, aim: Floats) -> Floats:
         """Approximate solution for these residuals."""
-        goal = aim[todo]
+        goal, unit = aim[todo], np.ones(len(todo))
         matrix: NormalMap | Measured = self.system
         if self.single is not None:
             size = self.system.expected_norm(r) / self.scale[todo]
             goal = np.maximum(goal, SINGLE_GAIN * size)
-            matrix, r = self.single, r.astype(np.float32)
+            # Single precision has a short range: what goes in is near 1.
+            unit = np.abs(r).max(axis=tuple(range(1, r.ndim)))
+            matrix, r = self.single, (r / per_target(unit, r)).astype(np.float32)
         mu = r.dtype.type(self.mu)
 
         def leave(which: Index, descent: Descent, sound: Flags) -> Flags:
             alive = todo[which]
-            estimate = matrix.expected_norm(descent.r) / self.scale[alive]
+            estimate = matrix.expected_norm(descent.r) * unit[which] / self.scale[alive]
             return self._judge(alive, estimate, estimate <= goal[which], sound)
 
-        return conjugate_gradients(
+        x = conjugate_gradients(
             lambda p: matrix.normal(p) + mu * p,
             lambda v: matrix.precondition(v, self.mu),
             r,
             leave,
         ).astype(np.float64, copy=False)
+        return x if self.single is None else x * per_target(unit, x)
 
     def _judge(self, alive: Index, estimate: Floats, met: Flags, sound: Flags) -> Flags:
         """Note the residuals; which targets leave the loop, and why."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.errors import ParameterError
+from kronfill.errors import DataError, ParameterError
 from kronfill.linalg.effects import AdditiveEffects
 from kronfill.linalg.factorsystem import Rotated
 from kronfill.linalg.grouping import Grouped
@@ -158,7 +158,15 @@ class PartitionedSystem(System):
         self._xy: Floats
         self._ones: Floats
         self._xy, self._ones = sums.moments()
-        self.norm_y = np.array([np.sqrt(self._totals.square)])
+        square = self._totals.square
+        if self._xy.any() and not np.finfo(float).tiny <= square < np.inf:
+            msg = (
+                f"The sum of the weighted squares of the values is {square:g}, beyond what double "
+                "precision holds. Multiply all values by the same number, so that the largest is "
+                "near 1."
+            )
+            raise DataError(msg)
+        self.norm_y = np.array([np.sqrt(square)])
         self._spare = SHARE * goal * float(self.norm_y[0])
 
     def normal(self, x: Floats) -> Floats:

@@ -35,6 +35,8 @@ PRECISE = 1e-3
 """A measured error above this, relative to the largest value, is told."""
 OBSERVED = 512
 """Observed entries at which the residual is measured, at most."""
+FEW = 8
+"""Entries of a diagonal that stand for all where they are dear."""
 SIDE = 64
 """Rows and columns of the block on which predictions are compared, at most."""
 
@@ -54,10 +56,11 @@ def vouched(
         Solves such a problem again; called only where there is doubt.
     """
     solution = result.solution
-    nothing = not problem.sampled.values.any()
-    if nothing or not solution.converged or _bound(problem, solution.residual) <= DOUBT:
+    if not solution.converged or not problem.sampled.values.any():
         return result
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):  # what overflows is in doubt
+        if _bound(problem, result) <= DOUBT:
+            return result
         error = _Measurement.of(problem, result).error(solve)
     status = solution.status if error <= PRECISE else Status.FEW_DIGITS
     return replace(result, solution=replace(solution, status=status, error=error))
@@ -89,15 +92,16 @@ def factored_size(row_phi: Floats, col_phi: Floats) -> float:
     return float(row * col)
 
 
-def _bound(problem: RidgeProblem, residual: float) -> float:
+def _bound(problem: RidgeProblem, result: RidgeResult) -> float:
     """About the largest error that the residual, and rounding, can make in a prediction."""
     s = problem.sampled
     least, most = (1.0, 1.0) if s.weights is None else (s.weights.min(), s.weights.max())
-    # An identity part of both kernels acts as mu does.
-    floor = problem.mu / most + problem.row_kernel.split()[1] * problem.col_kernel.split()[1]
-    ratio = _size(problem) / floor
+    floor = problem.mu / most
+    if result.primal is None:  # an identity part of both kernels acts as mu does
+        floor += problem.row_kernel.split()[1] * problem.col_kernel.split()[1]
+    ratio = np.float64(_size(problem)) / floor
     # The residual is a sum over weighted entries: that of the lightest may be larger.
-    left = residual * np.sqrt(max(ratio, most / least))
+    left = result.solution.residual * np.sqrt(max(ratio, most / least))
     return float(max(left, EPS * np.sqrt(s.m) * ratio**1.5))
 
 
@@ -108,7 +112,7 @@ def _size(problem: RidgeProblem) -> float:
 
 def _largest(kernel: KernelLike) -> float:
     if kernel.by_products:  # each entry costs a product
-        kernel = kernel.take(_spread(kernel.n, SIDE))
+        kernel = kernel.take(_spread(kernel.n, FEW))
     return float(kernel.diagonal().max())
 
 
