@@ -41,6 +41,46 @@ def test_of_several_targets_all_are_looked_at():
         METHODS["kkmcex"].fit(X, y)
 
 
+@pytest.mark.parametrize("center", [None, "mean", "both"])
+@pytest.mark.parametrize("name", METHODS)
+def test_numbers_whose_squares_vanish_are_refused(name, center):
+    est = METHODS[name].set_params(center=center)
+    with pytest.raises(DataError, match=r"values must be at least 1e-100 in size, got 5e-150"):
+        est.fit(X, 1e-150 * np.arange(6.0))
+    with pytest.raises(DataError, match=r"weights must be at least 1e-100, got 1e-120"):
+        est.fit(X, np.arange(6.0), sample_weight=np.full(6, 1e-120))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_zeros_and_single_small_numbers_are_fitted_to(name):
+    est = METHODS[name].set_params(center=None)
+    assert not est.fit(X, np.zeros(6)).predict(X).any()
+    assert np.isfinite(est.fit(X, [1.0, 1e-150, 0.0, 2.0, 1e-300, 3.0]).predict(X)).all()
+
+
+def test_of_several_targets_none_may_vanish():
+    y = np.ones((6, 2))
+    y[:, 1] = 1e-150
+    with pytest.raises(DataError, match="values must be at least"):
+        METHODS["kkmcex"].fit(X, y)
+
+
+def test_what_arrives_later_is_looked_at():
+    for name in ("kkmcex", "rrmcex"):
+        est = METHODS[name].set_params(center=None).fit(X[:3], np.arange(3.0))
+        with pytest.raises(DataError, match="values must be at most"):
+            est.partial_fit(X[3:], [1.0, 1e200, 2.0])
+        with pytest.raises(DataError, match="values must be at most"):
+            est.fold_in((np.zeros(3), 1.0) if name == "kkmcex" else np.zeros((1, 3)), [0], [1e200])
+    est = METHODS["kkmcex"].fit(X, np.arange(6.0))
+    with pytest.raises(DataError, match="values must be at least"):
+        est.revise(X, 1e-150 * np.arange(6.0))
+    with pytest.raises(DataError, match="values must be at most"):
+        est.revise(X[:1], [1e200])
+    with pytest.raises(DataError, match="values must be at most"):
+        METHODS["rrmcex"].partial_fit(X[3:], np.ones(3)).revise(X[3:4], [1e200], [1.0])
+
+
 @pytest.mark.filterwarnings("ignore::kronfill.errors.ConvergenceWarning")
 @pytest.mark.parametrize("name", METHODS)
 def test_large_numbers_are_fitted_to(name):

@@ -84,6 +84,23 @@ def test_weights_too_far_apart_are_refused(large):
         EffectsDesign(rows, cols, (7, 6), "both", weights)
 
 
+@pytest.mark.parametrize("kind", effects.CENTERS)
+def test_normal_equations_of_light_entries(kind):
+    """What entries of little weight determine is not taken for rounding."""
+    rng = np.random.default_rng(2)
+    rows, cols = np.divmod(np.arange(20), 5)
+    values = rng.standard_normal(20)
+    light = 1e-9 if kind == "both" else 1e-24
+    weights = rng.uniform(0.5, 2, 20) * np.where(rows == 3, light, 1.0)
+    design = EffectsDesign(rows, cols, (4, 5), kind, weights)
+    z = design.matrix().toarray()
+    got = design.solve_normal(z.T @ (weights[:, None] * z), z.T @ (weights * values))
+    expected = design.fit(values)
+    assert_allclose(got.at(rows, cols), expected.at(rows, cols), atol=1e-6)
+    assert_allclose(got.row, expected.row, atol=1e-6)
+    assert_allclose(got.col, expected.col, atol=1e-6)
+
+
 @pytest.mark.parametrize("scale", [1e-99, 1e99])
 def test_the_size_of_all_weights_does_not_matter(scale):
     rng = np.random.default_rng(1)

@@ -112,7 +112,7 @@ def _plain_normal_equations(
     moment = row_phi.T @ (s.sparse(weighted) @ q)
     upper_a, upper_b = np.triu_indices(a), np.triu_indices(b)
     pairs = np.zeros((len(upper_a[0]), len(upper_b[0])))
-    step = max(1, CHUNK_FLOATS // (len(upper_a[0]) + b * b))
+    step = max(1, CHUNK_FLOATS // max(1, len(upper_a[0]) + b * b))
     for first in range(0, s.shape[0], step):
         last = min(first + step, s.shape[0])
         inner = row_grams(q, grouped.indptr[first : last + 1], grouped.inner, grouped.weights)
