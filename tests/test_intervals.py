@@ -119,3 +119,22 @@ def test_blocks_are_the_same_as_the_whole():
     assert_allclose(whole["value"], done.filled.to_numpy().ravel())
     assert list(whole["status"]) == list(done.status.to_numpy().ravel())
     assert len(done.details([])) == 0
+
+
+def test_intervals_are_as_wide_as_the_errors_where_whole_sensors_and_stretches_are_missing():
+    rng = np.random.default_rng(4)
+    n, l = 120, 200
+    place, hour = rng.random((n, 2)), np.arange(l)
+    truth = 10 + 5 * place[:, :1] + (3 + 2 * place[:, 1:]) * np.sin(hour / 4)
+    table = truth + 0.4 * rng.standard_normal((n, l))
+    for row, start in enumerate(rng.integers(0, l - 50, n)):
+        table[row, start : start + 50] = np.nan
+    table[7] = np.nan
+    clock = pd.DataFrame({"hour": hour % 24, "day": hour // 24, "number": hour})
+    places = pd.DataFrame(place, columns=["x", "y"])
+    done = kf.complete(pd.DataFrame(table), rows=places, cols=clock, mu=1e-4)
+    details = done.details(intervals="calibrated")
+    hidden = details[details["status"] != "observed"]
+    widths = (hidden["upper"] - hidden["lower"]).to_numpy()
+    error = hidden["value"].to_numpy() - truth[np.isnan(table)]
+    assert np.nanmax(widths) < 20 * np.sqrt(np.mean(error**2))
