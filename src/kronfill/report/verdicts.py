@@ -34,7 +34,7 @@ def part_verdict(n: Numbers, k: int) -> Verdict:
     what, rule = WHAT[part["kind"]], RULES[part["best"]]
     few = f" (only {n.show(f'{at}.count', 'i')} entries)" if part["count"] < FEW else ""
     if part["doubt"]:
-        return Verdict(f"How good predictions for {what} are is not known: {part['doubt']}.", "bad")
+        return Verdict(f"How good predictions for {what} are is not sure: {part['doubt']}.", "warn")
     if part["gain"] is None:
         return Verdict(f"For {what} {rule} is exact already{few}.", "good")
     if part["gain"] <= 0:

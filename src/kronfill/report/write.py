@@ -64,7 +64,7 @@ def write_report(
     >>> import tempfile, numpy as np, pandas as pd, kronfill as kf
     >>> from kronfill.report import write_report
     >>> table = pd.DataFrame(np.add.outer(np.arange(6.0), np.arange(5.0)))
-    >>> done = kf.complete(table.mask(table == 4.0), method="mc", rank=2, mu=0.01)
+    >>> done = kf.complete(table.mask(table == 4.0), method="mc", rank=2, mu=0.1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = write_report(done, f"{folder}/report.html")
     ...     page.name, "How accurate it is" in page.read_text(encoding="utf-8")
