@@ -123,9 +123,9 @@ def models():
         ).fit(X, y),
         "imc": lambda: kf.IMC(frame(N), None, center="rows", **some).fit(X, y),
         "imc_kinds": lambda: kf.IMC(columns_of_every_kind(N), counts[:L], **some).fit(X, y),
-        "mc": lambda: kf.MC((N, L), random_state=np.random.default_rng(3), **some).fit(X, y),
+        "mc": lambda: kf.MC((N, L), warm_start=True, **some).fit(X, y),
         "mc_old": lambda: kf.MC(
-            random_state=old, rank=2, warm_start=True, solver=kf.ALS(start="gaussian", sweeps=40)
+            random_state=old, rank=2, solver=kf.ALS(start="gaussian", sweeps=40)
         ).fit(X, y),
         "mc_philox": lambda: kf.MC(
             random_state=np.random.Generator(np.random.Philox(3)),
@@ -226,6 +226,19 @@ def other_size(manifest, parts, rng):
     for node, key in list(places(tree)):
         if type(node[key]) is int and node[key] == old and key not in ("array", "object"):
             node[key] = new
+
+
+def other_state(manifest, parts, rng):
+    """A number of a random generator becomes another one."""
+    states = [node[key] for node, key in places(manifest["objects"]) if key == "random"]
+    found = [
+        (node, key)
+        for state in states
+        for node, key in places(state)
+        if is_number(node[key]) and key != "array"
+    ]
+    node, key = pick_place(found, rng)
+    node[key] = pick(rng, (-(2**31), -1, 0, 2, 5, 625, 2**31 - 1, 2**64, 2**128, 0.5, 1e308))
 
 
 def dropped(manifest, parts, rng):
@@ -334,6 +347,24 @@ def other_numbers(manifest, parts, rng):
     store(line, numbers, manifest, parts)
 
 
+def other_indices(manifest, parts, rng):
+    """Positions, pivots, row ends or codes are others: outside, twice, in another order."""
+    lines = [line for line in manifest["arrays"] if line["dtype"] in ("<i8", "<i4", "|i1")]
+    line = pick_place(lines, rng)
+    numbers = numbers_of(line, parts)
+    at = rng.integers(numbers.size, size=2)
+    choice = int(rng.integers(4))
+    if choice == 0:
+        rng.shuffle(numbers)
+    elif choice == 1:
+        numbers[at[0]] = numbers[at[1]]
+    elif choice == 2:
+        numbers[at[0]] += int(rng.choice([-1, 1, N, 100]))
+    else:
+        numbers[at[0]] = rng.choice([np.iinfo(numbers.dtype).min, np.iinfo(numbers.dtype).max])
+    store(line, numbers, manifest, parts)
+
+
 def all_numbers(manifest, parts, rng):
     """All numbers of an array are others: zeros, huge, shuffled, turned round."""
     line = pick_line(manifest, rng)
@@ -377,22 +408,24 @@ def other_type(manifest, parts, rng):
 
 
 FORGERIES = (
-    replaced, replaced, other_number, other_number, other_size, dropped, exchanged, renumbered,
-    same_shape, other_class, repeated, other_shape, other_numbers, other_numbers, all_numbers,
-    other_length, other_type,
+    replaced, replaced, other_number, other_number, other_size, other_state, dropped, exchanged,
+    renumbered, same_shape, other_class, repeated, other_shape, other_numbers, other_numbers,
+    other_indices, all_numbers, other_length, other_type,
 )  # fmt: skip
 
 
 def forged(data, name, number):
     """The file of a model, forged in one way or two; and how."""
     rng = np.random.default_rng([zlib.crc32(name.encode()), number])
-    ways = [pick_place(FORGERIES, rng) for _ in range(1 + (rng.random() < 0.3))]
+    count, ways = 1 + (rng.random() < 0.3), []
 
     def change(manifest, parts):
-        for way in ways:
+        while len(ways) < count:
+            way = pick_place(FORGERIES, rng)
             try:
                 way(manifest, parts, rng)
             except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-                continue  # the first change left nothing for the second
+                continue  # there is nothing of this kind, or the first way left nothing of it
+            ways.append(way.__name__)
 
-    return rebuilt(data, change), " and ".join(way.__name__ for way in ways)
+    return rebuilt(data, change), " and ".join(ways)

@@ -491,7 +491,7 @@ def test_json_that_is_no_json_is_refused(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does it")
 def test_forged_files_are_refused_or_give_a_model_that_works():
-    lines = run(["completion", "mc_old"], 0, 30)
+    lines = run(["completion", "mc_old"], 120, 25)
     assert not bad(lines)
-    assert len(lines) == 60
+    assert len(lines) == 50
     assert {line["outcome"] for line in lines} == {"refused", "works"}
