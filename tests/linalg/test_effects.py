@@ -101,6 +101,16 @@ def test_normal_equations_of_light_entries(kind):
     assert_allclose(got.col, expected.col, atol=1e-6)
 
 
+def test_rounding_in_the_place_of_an_unseen_row_is_no_effect():
+    """Sums from which all observations of a row were taken again."""
+    rows, cols, values = np.array([0, 0, 2]), np.array([0, 1, 1]), np.array([1.0, 3.0, 6.0])
+    design = EffectsDesign(rows, cols, (3, 2), "rows")
+    z = design.matrix().toarray()
+    gram, moment = z.T @ z, z.T @ values
+    gram[2, 2], moment[2] = 1e-17, 3e-17
+    assert_allclose(design.solve_normal(gram, moment).row, design.fit(values).row, atol=1e-12)
+
+
 @pytest.mark.parametrize("scale", [1e-99, 1e99])
 def test_the_size_of_all_weights_does_not_matter(scale):
     rng = np.random.default_rng(1)

@@ -110,8 +110,13 @@ class EffectsDesign:
     def solve_normal(
         self, gram: NDArray[np.float64], moment: NDArray[np.float64]
     ) -> AdditiveEffects:
-        """Smallest effects with ``gram @ beta = moment``, the mean being free."""
-        half = half_inverse(gram)
+        """Smallest effects with ``gram @ beta = moment``, the mean being free.
+
+        Items without an observation have none, whatever rounding has left in their place.
+        """
+        counts = [np.bincount(index, minlength=size) for index, size in self._sides]
+        seen = np.concatenate([[1], *counts]) > 0
+        half = half_inverse(gram * np.outer(seen, seen))
         beta = half @ (half.T @ moment)
         return self._smallest(self.unpack(beta))
 
