@@ -432,6 +432,11 @@ def _solver(kind: Any) -> Record:
     return Record(kind, {}, {name: _SETTINGS[name] for name in names}, forgotten=_PASSING)
 
 
+def _measured(state: dict[str, Any]) -> dict[str, Any]:
+    """The state without an error that was not measured."""
+    return {name: value for name, value in state.items() if name != "error" or value is not None}
+
+
 _PASSING = ("callback", "progress", "work_dir", "client")
 _SETTINGS: dict[str, Test] = {
     **dict.fromkeys(("tol", "max_iter", "sweeps", "time_limit", "checkpoint"), result),
@@ -498,7 +503,8 @@ _FORMS = (
             "history": tuple_of(result),
             "rank": optional(whole),
         },
-        {"error": optional(real)},
+        {"error": real},
+        tidy=_measured,
     ),
     *(_solver(kind) for kind in _SOLVERS),
 )
