@@ -5,6 +5,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -84,6 +85,17 @@ def _dual(seed=0):
 
 def _put_dual(queue):
     queue.put(_dual())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_every_blas_is_known_to_threadpoolctl():
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    mapped = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+    loaded = {Path(name).resolve() for name in mapped if "openblas" in Path(name).name}
+    known = {Path(lib["filepath"]).resolve() for lib in threadpool_info()}
+    assert loaded <= known
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
