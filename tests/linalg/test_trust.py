@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,6 +197,9 @@ def test_the_error_is_saved(tmp_path):
     est = kf.KKMCEX(np.eye(2), np.eye(2), mu=1e-12).fit([[0, 0], [1, 0]], [1.0, 2.0])
     est.save(tmp_path / "model.kf")
     assert est.solution_.error is not None
+    assert kf.load(tmp_path / "model.kf").solution_ == est.solution_
+    est.solution_ = replace(est.solution_, status=Status.FEW_DIGITS, error=np.inf)
+    est.save(tmp_path / "model.kf")
     assert kf.load(tmp_path / "model.kf").solution_ == est.solution_
 
 

@@ -503,7 +503,7 @@ _FORMS = (
             "history": tuple_of(result),
             "rank": optional(whole),
         },
-        {"error": real},
+        {"error": result},
         tidy=_measured,
     ),
     *(_solver(kind) for kind in _SOLVERS),
