@@ -7,6 +7,8 @@ named, and a file that would become too much is refused before it does.
 
 from __future__ import annotations
 
+from kronfill.data._counts import size_of
+
 __all__ = ["FREE", "TIMES", "Allowance", "Inconsistent"]
 
 FREE = 2**26
@@ -34,7 +36,7 @@ class Allowance:
         self._left -= amount
         if self._left < 0:
             msg = (
-                f"its {self.size} bytes stand for more than {(FREE + TIMES * self.size) >> 20} MiB "
-                "of values, more than any model of this size has"
+                f"its {self.size} bytes stand for more than {size_of(FREE + TIMES * self.size)} of "
+                "values, more than any model of this size has"
             )
             raise Inconsistent(msg)
