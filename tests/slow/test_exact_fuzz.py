@@ -16,7 +16,7 @@ from ..linalg.exact import exact_predictions, leading_part
 
 pytestmark = pytest.mark.slow
 
-CASES = 300
+CASES = 150
 WRONG = 1e-2
 """An error beyond this, relative to the largest value or prediction, must not go unsaid."""
 CENTERS = (None, "mean", "rows", "cols", "both")

@@ -17,7 +17,7 @@ from ..trying import bad, run
 
 pytestmark = pytest.mark.slow
 
-DAMAGED, FORGED = 500, 400
+DAMAGED, FORGED = 250, 250
 """Files of each kind, for each model."""
 
 
