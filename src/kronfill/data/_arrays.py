@@ -116,6 +116,9 @@ def plain_array(values: Any, name: str) -> npt.NDArray[Any]:
     elif isinstance(values, list | tuple):
         hidden = [isinstance(v, np.ma.MaskedArray) and np.ma.is_masked(v) for v in values]
         _refuse_masked(np.array(hidden, dtype=bool), name)
+    nullable = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
+    if nullable is not None and not values.isna().any():  # pandas before 2.2 makes objects of them
+        return np.asarray(values.to_numpy(dtype=nullable))
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:

@@ -90,8 +90,8 @@ def leave_out(
 def _items(items: Any, group: Index, by: str) -> Index:
     """What is to be left out, checked."""
     chosen = np.atleast_1d(plain_array(items, "items"))
-    unknown = np.setdiff1d(chosen, group)
-    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer) or len(unknown):
+    whole = chosen.ndim == 1 and np.issubdtype(chosen.dtype, np.integer)
+    if not whole or len(np.setdiff1d(chosen, group)):
         what = "positions of observations" if by == "entry" else f"{by}s with observations"
         msg = f"items must be {what}, as integers, got {items!r}."
         raise ParameterError(msg)
