@@ -10,7 +10,8 @@ import kronfill as kf
 from kronfill.linalg.effects import EffectsDesign
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
-from kronfill.linalg.splitpath import SplitPath, folded_weights
+from kronfill.linalg.spiked import folded_weights
+from kronfill.linalg.splitpath import SplitPath
 
 PARTS = [(0.0, 0.0), (0.3, 0.0), (0.0, 0.2), (0.3, 0.2)]
 

@@ -40,7 +40,7 @@ from kronfill.linalg.solution import Solution, Status
 from kronfill.linalg.system import NormalMap, System, grouped_design, grouped_targets, inner
 from kronfill.linalg.tables import SparseTables
 
-__all__ = ["Axis", "Observed", "SpikedSystem", "Split", "axes_of"]
+__all__ = ["Axis", "Observed", "SpikedSystem", "Split", "axes_of", "folded_weights"]
 
 Floats = NDArray[np.float64]
 FEW = 100
@@ -431,10 +431,7 @@ def axes_of(
     The noise of an entry is mu / w + e_w e_h: with mu' = mu + e_w e_h its weight becomes
     mu' / (mu / w + e_w e_h), which is 1 where there are no weights.
     """
-    fold = row.ridge * col.ridge
-    weights = sampled.weights
-    if weights is not None and fold > 0:
-        weights = (mu + fold) / (mu / weights + fold)
+    weights = folded_weights(sampled.weights, mu, row.ridge * col.ridge)
     n, l = sampled.shape
     counts = totals(sampled.rows, weights, n), totals(sampled.cols, weights, l)
     kind = None if sampled.effects is None or not centred else sampled.effects.kind
@@ -442,3 +439,10 @@ def axes_of(
         Axis.of(row, counts[0], centred=kind in ("cols", "both")),
         Axis.of(col, counts[1], centred=kind in ("rows", "both")),
     )
+
+
+def folded_weights(weights: Floats | None, mu: float, fold: float) -> Floats | None:
+    """Weights that with mu + fold stand for the noise mu / w + fold of each observation."""
+    if weights is None or fold == 0:
+        return weights
+    return np.asarray((mu + fold) / (mu / weights + fold))

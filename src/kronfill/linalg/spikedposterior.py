@@ -28,8 +28,14 @@ from kronfill.linalg.operator import pair_products
 from kronfill.linalg.pcg import PCG
 from kronfill.linalg.posterior import Posterior
 from kronfill.linalg.ridge import CoreResult, Mask, Sampled
-from kronfill.linalg.spiked import Axis, Observed, SpikedSystem, Split, axes_of
-from kronfill.linalg.splitpath import folded_weights
+from kronfill.linalg.spiked import (
+    Axis,
+    Observed,
+    SpikedSystem,
+    Split,
+    axes_of,
+    folded_weights,
+)
 from kronfill.linalg.targets import Side, Targets
 
 __all__ = ["SpikedPosterior"]

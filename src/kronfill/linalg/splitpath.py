@@ -20,17 +20,10 @@ from kronfill.linalg.operator import pair_products
 from kronfill.linalg.ridge import RidgeProblem, Sampled
 from kronfill.linalg.spiked import SpikedSystem, Split
 
-__all__ = ["SplitPath", "folded_weights"]
+__all__ = ["SplitPath"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
-
-
-def folded_weights(weights: Floats | None, mu: float, fold: float) -> Floats | None:
-    """Weights that with mu + fold stand for the noise mu / w + fold of each observation."""
-    if weights is None or fold == 0:
-        return weights
-    return np.asarray((mu + fold) / (mu / weights + fold))
 
 
 @dataclass(frozen=True, eq=False)
