@@ -47,8 +47,8 @@ def train_rmse(w, h, rows, cols, values) -> float:
 
 
 def kronfill_run(rows, cols, values, dtype, target: float) -> dict:
-    from kronfill.linalg.als import ridge_rows
-    from kronfill.linalg.ridge import Mask
+    from kronfill.core.loops.rowwise_ridge import ridge_rows
+    from kronfill.ridge.problem import Mask
 
     few = slice(0, 1000)  # compile or load first
     small = Mask(rows[few], cols[few], SHAPE)

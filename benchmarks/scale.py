@@ -114,9 +114,9 @@ def work_on_factors(problem: Problem, pairs, values) -> dict:
     * reading the row of an inner item for each observation from memory, not from the cache: a pass,
       less one whose observations have only the first few inner items.
     """
+    from kronfill.core.operator import SampledKronecker
     from kronfill.kernels.base import Kernel
-    from kronfill.linalg.factorsystem import Rotated
-    from kronfill.linalg.operator import SampledKronecker
+    from kronfill.ridge.factor_system import Rotated
 
     with (
         clock.calls(Kernel, "factor") as making,
@@ -136,9 +136,9 @@ def work_on_factors(problem: Problem, pairs, values) -> dict:
 
 def parts_of_a_pass(problem: Problem, pairs) -> tuple[float, float]:
     """Seconds of the products with the factors, and of reading rows from memory."""
-    from kronfill.linalg.grouping import Grouped
-    from kronfill.linalg.operator import SampledKronecker
-    from kronfill.linalg.threads import one_blas_thread
+    from kronfill.core.grouping import Grouped
+    from kronfill.core.operator import SampledKronecker
+    from kronfill.core.threads import one_blas_thread
 
     made, n = phis(problem), problem.size
     by = int(np.argmax([phi.shape[1] for phi in made]))

@@ -130,7 +130,7 @@ def streamed(problem: Problem, folder: Path, work: Path) -> dict:
 @contextlib.contextmanager
 def clocked(before=lambda: None):
     """Seconds of the passes in double and in single precision; ``before`` each of them."""
-    from kronfill.linalg.streamed import StreamedSums
+    from kronfill.streaming.streamed import StreamedSums
 
     plain, passes = StreamedSums.normal, ([], [])
 

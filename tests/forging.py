@@ -18,7 +18,7 @@ from scipy import sparse
 
 import kronfill as kf
 from kronfill.io.arrays import sha256
-from kronfill.kernels import graphs
+from kronfill.kernels.graphs import nodes as graphs
 from kronfill.kernels.thin import thin
 
 from .model_files import rebuilt

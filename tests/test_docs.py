@@ -46,7 +46,7 @@ def test_the_index_of_equations_names_what_exists(name):
 def test_the_check_of_names_can_fail():
     assert len(NAMES) > 40
     assert resolve("kronfill.KKMCEX.nothing") is None
-    assert resolve("kronfill.linalg.nothing") is None
+    assert resolve("kronfill.ridge.nothing") is None
 
 
 def test_every_page_is_in_the_navigation():

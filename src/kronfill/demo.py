@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._atomic import written_whole
-from kronfill.completion import METHODS, complete
+from kronfill.completion.table import METHODS, complete
 from kronfill.data import Observations
-from kronfill.data._tables import import_pandas
 from kronfill.data.datasets import load_bixi
+from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import MissingDependencyError
-from kronfill.linalg.effects import EffectsDesign
+from kronfill.ridge.effects import EffectsDesign
 
 __all__ = ["Split", "main", "run"]
 

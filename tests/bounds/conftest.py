@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kronfill as kf
-from kronfill.linalg.threads import one_blas_thread
+from kronfill.core.threads import one_blas_thread
 
 
 @pytest.fixture(autouse=True)

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 import kronfill
 from kronfill import cli
-from kronfill.cli import showcase
+from kronfill.bench import run as bench
+from kronfill.cli.commands import showcase
 from kronfill.cli.session import Session
-from kronfill.experiments import bench
-from kronfill.experiments.methods import METHODS as FIGURE_METHODS
+from kronfill.paper.methods import METHODS as FIGURE_METHODS
 from tests.cli.conftest import run
 
 RATINGS = """\

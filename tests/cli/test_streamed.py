@@ -164,7 +164,9 @@ def test_unknown_pairs_are_refused_before_the_fit(folder):
 
 
 def test_a_large_table_is_written_only_if_asked_for(folder, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("kronfill.cli.complete"), "MANY_LINES", 700)
+    monkeypatch.setattr(
+        importlib.import_module("kronfill.cli.commands.complete"), "MANY_LINES", 700
+    )
     done = run("complete", "big", *SIDES, "--mu", 0.2, code=2)
     assert "The whole table has 750 entries" in done.stderr
     assert "--pairs" in done.stderr

@@ -73,10 +73,10 @@ def test_lines_that_cannot_be_used_are_named(folder):
 
 
 def test_a_file_that_does_not_fit_in_memory_may_be_streamed(folder, monkeypatch):
-    monkeypatch.setattr("kronfill.linalg.memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("kronfill.core.memory.available_memory", lambda: 1000)
     done = run("complete", "one.parquet", *SIDES, code=1)
     assert "--memory 2GB --work-dir DIR" in done.stderr
-    monkeypatch.setattr("kronfill.linalg.memory.available_memory", lambda: 10**6)
+    monkeypatch.setattr("kronfill.core.memory.available_memory", lambda: 10**6)
     done = run("complete", "one.parquet", *SIDES, "--dry-run")
     assert "--memory 2GB --work-dir DIR streams the table" in done.stderr
 

@@ -9,7 +9,7 @@ import pytest
 
 import kronfill
 from kronfill.data._counts import count_of, size_of
-from kronfill.linalg.streamed import parse_memory
+from kronfill.streaming.streamed import parse_memory
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from kronfill.errors import (
     ShapeError,
 )
 from kronfill.estimators import kmc as kmc_module
-from kronfill.linalg import halfstep
+from kronfill.solvers import half_steps as halfstep
 
 RNG = np.random.default_rng(3)
 N, L, P = 13, 10, 3

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import kronfill as kf
+from kronfill.criteria.exact import leave_one_out
 from kronfill.errors import IllConditionedWarning, ParameterError
-from kronfill.linalg.criteria import leave_one_out
-from kronfill.linalg.dense import Cholesky
+from kronfill.solvers.dense import Cholesky
 
-from ..linalg.oracle import Case
+from ..oracles.dense import Case
 
 
 def factors(n, l, a, b, seed):

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import kronfill as kf
-from kronfill.data.lines import ParquetTable
 from kronfill.errors import EmptyDataError, ParameterError
 from kronfill.estimators import longtables
-from kronfill.linalg.watching import Watcher
+from kronfill.streaming.long_table import ParquetTable
+from kronfill.streaming.watching import Watcher
 
 
 def problem(shape=(40, 30), share=0.5, noise=0.3, seed=0):

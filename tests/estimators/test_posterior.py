@@ -16,9 +16,9 @@ import kronfill as kf
 from kronfill.errors import DataError, KernelError, ParameterError
 from kronfill.estimators import posterior as reading_module
 from kronfill.estimators.posterior import Reading
-from kronfill.linalg.iterativeposterior import IterativePosterior
-from kronfill.linalg.posterior import DirectPosterior, DualPosterior
-from kronfill.linalg.spikedposterior import SpikedPosterior
+from kronfill.uncertainty.identity_part import SpikedPosterior
+from kronfill.uncertainty.iterative import IterativePosterior
+from kronfill.uncertainty.posterior import DirectPosterior, DualPosterior
 
 CENTERS = [None, "mean", "rows", "cols", "both"]
 ROUTES = ["dual", "direct", "iterative", "spiked"]

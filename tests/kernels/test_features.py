@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from kronfill import kernels as kk
+from kronfill.core.psd import check_symmetric_psd
 from kronfill.errors import (
     DataError,
     FeatureError,
@@ -26,7 +27,6 @@ from kronfill.errors import (
     ShapeError,
 )
 from kronfill.kernels import FeatureTable
-from kronfill.linalg.psd import check_symmetric_psd
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 Y = np.random.default_rng(1).normal(size=(5, 3))

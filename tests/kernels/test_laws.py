@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
+from kronfill.core.psd import check_symmetric_psd
 from kronfill.errors import IndexRangeError, KernelError
-from kronfill.linalg.psd import check_symmetric_psd
 
 
 @pytest.fixture

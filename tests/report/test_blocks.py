@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kronfill as kf
-from kronfill.estimators.split import SplitModel
+from kronfill.estimators.fitted.identity_part import SplitModel
 from kronfill.report import blocks
 from kronfill.report.blocks import block_of, edges, filled_means, observed_share, predicted_means
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kronfill.evaluation import Evaluation
+from kronfill.completion.evaluation import Evaluation
 from kronfill.report import cells as module
 from kronfill.report.cells import decoded, grid_shape, table_cells, widths
 from kronfill.report.uncertainty import chosen_intervals

@@ -19,7 +19,7 @@ from sklearn.base import clone
 import kronfill as kf
 from kronfill.bounds import sampling_test
 from kronfill.report import write_report
-from kronfill.report.formats import written
+from kronfill.report.html.formats import written
 from kronfill.selection import ColumnKFold, EntryKFold, RowKFold, leave_out, mu_path
 
 from .conftest import completed, numbers_of, tables

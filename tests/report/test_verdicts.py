@@ -8,7 +8,7 @@ import pytest
 
 from kronfill.report.build import build
 from kronfill.report.content import plain
-from kronfill.report.formats import Numbers
+from kronfill.report.html.formats import Numbers
 from kronfill.report.verdicts import part_verdict, verdicts
 
 

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
+from kronfill.criteria.exact import criteria, leave_group_out
+from kronfill.criteria.reduction import DualForm
+from kronfill.criteria.stochastic import estimate_criteria, leave_one_out_at
 from kronfill.errors import EmptyDataError, ParameterError
-from kronfill.linalg.criteria import criteria, leave_group_out
-from kronfill.linalg.reduction import DualForm
-from kronfill.linalg.stochastic import estimate_criteria, leave_one_out_at
 from kronfill.selection import EntryKFold, mu_path
 from kronfill.selection.problems import checked, ridge_problem
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.bounds.signs import as_law
+from kronfill.bounds.complexity.signs import as_law
 from kronfill.errors import ConvergenceWarning
 
 from ..bounds import conftest as shared

@@ -12,7 +12,7 @@ import pytest
 import kronfill as kf
 from kronfill.errors import KronfillError
 
-from ..linalg.exact import exact_predictions, leading_part
+from ..oracles.exact import exact_predictions, leading_part
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from kronfill.experiments.backends import Dask, Serial
-from kronfill.experiments.runner import run_plan
-from kronfill.experiments.spec import Plan
-from kronfill.experiments.store import Store
-from kronfill.experiments.work import settings_for
+from kronfill.paper.running.backends import Dask, Serial
+from kronfill.paper.running.runner import run_plan
+from kronfill.paper.running.spec import Plan
+from kronfill.paper.running.store import Store
+from kronfill.paper.running.work import settings_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 distributed = pytest.importorskip("distributed", reason="needs Dask")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kronfill.experiments.backends import Processes, Serial
-from kronfill.experiments.runner import Watcher, run_plan
-from kronfill.experiments.spec import Plan
-from kronfill.experiments.store import Store
-from kronfill.experiments.work import settings_for
+from kronfill.paper.running.backends import Processes, Serial
+from kronfill.paper.running.runner import Watcher, run_plan
+from kronfill.paper.running.spec import Plan
+from kronfill.paper.running.store import Store
+from kronfill.paper.running.work import settings_for
 
 pytestmark = pytest.mark.slow
 

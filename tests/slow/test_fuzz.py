@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from kronfill.linalg.dense import Cholesky
-from kronfill.linalg.pcg import PCG
-from kronfill.linalg.primal import PrimalDirect
-from kronfill.linalg.ridge import fitted_at
+from kronfill.ridge.problem import fitted_at
+from kronfill.solvers.dense import Cholesky
+from kronfill.solvers.pcg import PCG
+from kronfill.solvers.primal import PrimalDirect
 
-from ..linalg.oracle import Case
+from ..oracles.dense import Case
 
 pytestmark = pytest.mark.slow
 

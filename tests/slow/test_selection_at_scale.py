@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.linalg.criteria import criteria, exact_form
-from kronfill.linalg.reduction import PrimalForm
-from kronfill.linalg.stochastic import estimate_criteria
+from kronfill.criteria.exact import criteria, exact_form
+from kronfill.criteria.reduction import PrimalForm
+from kronfill.criteria.stochastic import estimate_criteria
 from kronfill.selection import leave_out, mu_path
 from kronfill.selection.problems import checked, ridge_problem
 

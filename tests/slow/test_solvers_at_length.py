@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from kronfill.linalg.auto import Auto
-from kronfill.linalg.dense import Cholesky
-from kronfill.linalg.dualpcg import DualPCG
-from kronfill.linalg.pcg import PCG
-from kronfill.linalg.ridge import fitted_at
-from kronfill.linalg.solution import Status
+from kronfill.ridge.problem import fitted_at
+from kronfill.ridge.solution import Status
+from kronfill.solvers.auto import Auto
+from kronfill.solvers.dense import Cholesky
+from kronfill.solvers.dual_pcg import DualPCG
+from kronfill.solvers.pcg import PCG
 
-from ..linalg.oracle import Case
+from ..oracles.dense import Case
 
 pytestmark = pytest.mark.slow
 SOLVERS = (PCG(tol=1e-10), PCG(tol=1e-10, dtype="float32"), DualPCG(tol=1e-10), Auto(tol=1e-10))

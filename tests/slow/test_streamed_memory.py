@@ -26,8 +26,8 @@ import time
 import numpy as np
 
 import kronfill as kf
-from kronfill.linalg.streamed import resident_memory
-from kronfill.linalg.threads import each
+from kronfill.streaming.streamed import resident_memory
+from kronfill.core.threads import each
 
 small, big, extra = sys.argv[1], sys.argv[2], int(sys.argv[3])
 

@@ -9,13 +9,13 @@ complexities, and losses that know their range. Proofs are in docs/theory.md.
 
 from kronfill.bounds.bound import Assumption, Bound
 from kronfill.bounds.certificate import Certificate, certificate
-from kronfill.bounds.effects import EffectsClass, SumClass
+from kronfill.bounds.classes.effects import EffectsClass, SumClass
+from kronfill.bounds.classes.hypothesis import Complexity, HypothesisClass
+from kronfill.bounds.classes.nuclear import IMCBall, KMCBall, NuclearBall
+from kronfill.bounds.classes.rkhs import LocalBall, RKHSBall, TrainingSpan
+from kronfill.bounds.complexity.monte_carlo import MonteCarlo
 from kronfill.bounds.error import generalization_error
-from kronfill.bounds.hypothesis import Complexity, HypothesisClass
 from kronfill.bounds.losses import Absolute, Loss, Square, Truncated
-from kronfill.bounds.montecarlo import MonteCarlo
-from kronfill.bounds.nuclear import IMCBall, KMCBall, NuclearBall
-from kronfill.bounds.rkhs import LocalBall, RKHSBall, TrainingSpan
 from kronfill.bounds.sampling import SamplingTest, sampling_test
 from kronfill.bounds.splits import Sizes, Split
 from kronfill.bounds.theorems import theorem_1, theorem_2, theorem_3, theorem_4

@@ -13,8 +13,8 @@ import numpy as np
 
 from kronfill.bounds.bound import Assumption, Bound
 from kronfill.bounds.choices import Origin, origin
+from kronfill.bounds.complexity.monte_carlo import check_delta
 from kronfill.bounds.losses import Loss, Square, as_loss, check_range
-from kronfill.bounds.montecarlo import check_delta
 from kronfill.bounds.routes import Case, Route, class_routes, holdout_route
 from kronfill.bounds.sampling import SamplingTest, holdout_p_value, sampling_test
 from kronfill.bounds.splits import Sizes, Split

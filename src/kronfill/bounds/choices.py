@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kronfill.bounds.fitted import fitted_form
 from kronfill.errors import ParameterError
-from kronfill.estimators.model import Basis, Combined
+from kronfill.estimators.fitted.bilinear import Basis, Combined
 from kronfill.estimators.wrapping import Wrapping
 
 __all__ = ["Origin", "origin"]

@@ -18,10 +18,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kronfill.bounds.sides import Side
+from kronfill.bounds.classes.sides import Side
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.model import Basis, Bilinear, Combined, Factored, Features, Sections, Table
+from kronfill.estimators.fitted.bilinear import (
+    Basis,
+    Bilinear,
+    Combined,
+    Factored,
+    Features,
+    Sections,
+    Table,
+)
 
 __all__ = [
     "fitted_form",

@@ -15,14 +15,14 @@ import numpy as np
 
 from kronfill.bounds import fitted, holdout
 from kronfill.bounds.bound import Bound
-from kronfill.bounds.effects import EffectsClass, SumClass, effect_norms
-from kronfill.bounds.hypothesis import HypothesisClass
+from kronfill.bounds.classes.effects import EffectsClass, SumClass, effect_norms
+from kronfill.bounds.classes.hypothesis import HypothesisClass
+from kronfill.bounds.classes.nuclear import NuclearBall, SpectralBall
+from kronfill.bounds.classes.rkhs import LocalBall, RKHSBall
+from kronfill.bounds.classes.sides import Side
+from kronfill.bounds.classes.strata import stratify
 from kronfill.bounds.losses import Loss, Square
-from kronfill.bounds.nuclear import NuclearBall, SpectralBall
-from kronfill.bounds.rkhs import LocalBall, RKHSBall
-from kronfill.bounds.sides import Side
 from kronfill.bounds.splits import Split
-from kronfill.bounds.strata import stratify
 from kronfill.bounds.transductive import generalization_bound, theorem_b
 from kronfill.data import Observations
 from kronfill.errors import ParameterError

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from kronfill.bounds.bound import Assumption, Bound
-from kronfill.bounds.hypothesis import HypothesisClass, check_radius
+from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
+from kronfill.bounds.classes.nuclear import IMCBall, KMCBall, theorem_2_corrected
+from kronfill.bounds.classes.rkhs import RKHSBall, TrainingSpan
+from kronfill.bounds.complexity.monte_carlo import check_delta
+from kronfill.bounds.complexity.signs import LAWS
 from kronfill.bounds.losses import Loss, as_loss
-from kronfill.bounds.montecarlo import check_delta
-from kronfill.bounds.nuclear import IMCBall, KMCBall, theorem_2_corrected
-from kronfill.bounds.rkhs import RKHSBall, TrainingSpan
-from kronfill.bounds.signs import LAWS
 from kronfill.bounds.splits import Sizes, Split
 from kronfill.bounds.transductive import BOUNDED, FIXED, GAP, UNIFORM, as_split
 from kronfill.errors import ParameterError

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from kronfill.bounds.bound import Assumption, Bound
-from kronfill.bounds.hypothesis import HypothesisClass, check_radius
+from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
+from kronfill.bounds.classes.rkhs import RKHSBall
+from kronfill.bounds.classes.top_lambda import largest_eigenvalue
+from kronfill.bounds.complexity.monte_carlo import check_delta
 from kronfill.bounds.losses import Loss, as_loss
-from kronfill.bounds.montecarlo import check_delta
-from kronfill.bounds.rkhs import RKHSBall
 from kronfill.bounds.splits import Sizes, Split
-from kronfill.bounds.toplambda import largest_eigenvalue
 from kronfill.errors import ParameterError
 
 __all__ = ["generalization_bound", "theorem_a", "theorem_a2", "theorem_b"]

@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
     if name != "app":
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    from kronfill.cli.commands import app
+    from kronfill.cli.program import app
 
     return app
 
@@ -35,7 +35,7 @@ def _imported() -> Any:
     if usual:
         signal.signal(signal.SIGINT, _leave)
     try:
-        from kronfill.cli.commands import run
+        from kronfill.cli.program import run
     finally:
         if usual:
             signal.signal(signal.SIGINT, signal.default_int_handler)

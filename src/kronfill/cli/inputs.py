@@ -10,16 +10,22 @@ from typing import Any
 import numpy as np
 
 from kronfill.cli.session import Session
+from kronfill.completion.problem import Problem
+from kronfill.completion.sides import some_of
 from kronfill.data import Observations
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
-from kronfill.data.entry_files import EntryFile, Roles, are_numbers, read_entries, read_pairs
-from kronfill.data.file_table import label_text
-from kronfill.data.side_files import SideFile, read_side
-from kronfill.data.table_files import open_file
+from kronfill.data.reading.entry_files import (
+    EntryFile,
+    Roles,
+    are_numbers,
+    read_entries,
+    read_pairs,
+)
+from kronfill.data.reading.file_table import label_text
+from kronfill.data.reading.side_files import SideFile, read_side
+from kronfill.data.reading.table_files import open_file
 from kronfill.errors import LabelError, ParameterError
-from kronfill.problem import Problem
-from kronfill.sides import some_of
 
 __all__ = [
     "Sides", "Tables", "as_mu", "ask_pairs", "check_range", "read_sides", "read_tables",

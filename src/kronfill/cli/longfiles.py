@@ -126,7 +126,7 @@ def is_parquet(path: Path) -> bool:
 
 def check_fits(path: Path) -> None:
     """Raise if a Parquet file is larger than memory, before it is read as a whole."""
-    from kronfill.linalg import memory
+    from kronfill.core import memory
 
     if not is_parquet(path):
         return

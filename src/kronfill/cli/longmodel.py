@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.details import CHUNK, STATUS, Described, Index
+from kronfill.completion.details import CHUNK, STATUS, Described, Index
+from kronfill.completion.intervals import Intervals
 from kronfill.errors import ParameterError
 from kronfill.estimators.longtables import without_observations
-from kronfill.intervals import Intervals
 
 __all__ = ["LongCompletion"]
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from kronfill.cli.inputs import ask_pairs
 from kronfill.cli.longfiles import is_parquet
-from kronfill.data.columns import Axis
-from kronfill.data.entry_files import Roles
-from kronfill.details import CHUNK, STATUS
+from kronfill.completion.details import CHUNK, STATUS
+from kronfill.data.reading.entry_files import Roles
 from kronfill.errors import DataError
-from kronfill.linalg.lookup import find_entries
-from kronfill.linalg.partitions import Partitions
+from kronfill.streaming.columns import Axis
+from kronfill.streaming.storage.lookup import find_entries
+from kronfill.streaming.storage.partitions import Partitions
 
 __all__ = ["Asked", "described"]
 

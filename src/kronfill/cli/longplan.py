@@ -11,11 +11,11 @@ from typing import Any
 
 from kronfill.cli.longproblem import LongProblem
 from kronfill.cli.session import Session
+from kronfill.core.memory import available_memory
 from kronfill.data._counts import size_of
 from kronfill.errors import MemoryLimitError, StorageError
 from kronfill.estimators.longtables import choice_memory
-from kronfill.linalg.memory import available_memory
-from kronfill.linalg.streamed import Streamed, parse_memory, resident_memory
+from kronfill.streaming.streamed import Streamed, parse_memory, resident_memory
 
 __all__ = ["Plan"]
 

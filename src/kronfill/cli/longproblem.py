@@ -9,16 +9,16 @@ from typing import Any
 from kronfill.cli.inputs import Sides, read_sides
 from kronfill.cli.longfiles import Given
 from kronfill.cli.session import Session
-from kronfill.data.columns import Axis
-from kronfill.data.entry_files import Roles, are_numbers
-from kronfill.data.lines import ParquetTable
-from kronfill.data.side_files import SideFile
+from kronfill.completion.problem import LARGE
+from kronfill.completion.sides import RANK, is_thin, read_axis
+from kronfill.data.reading.entry_files import Roles, are_numbers
+from kronfill.data.reading.side_files import SideFile
 from kronfill.errors import ParameterError
 from kronfill.estimators import KKMCEX, RRMCEX
 from kronfill.estimators.longtables import LongTables
 from kronfill.kernels.base import Kernel
-from kronfill.problem import LARGE
-from kronfill.sides import RANK, is_thin, read_axis
+from kronfill.streaming.columns import Axis
+from kronfill.streaming.long_table import ParquetTable
 
 __all__ = ["LongProblem"]
 

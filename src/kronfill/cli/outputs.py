@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from kronfill._atomic import Publication, written_whole
 from kronfill.cli.session import Session
-from kronfill.data.file_table import FileTable
+from kronfill.data.reading.file_table import FileTable
 from kronfill.errors import MissingDependencyError, ParameterError
 
 __all__ = [

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from kronfill.cli.session import SECOND, Session
-from kronfill.linalg.watching import Watcher
+from kronfill.streaming.watching import Watcher
 
 __all__ = ["PassProgress"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kronfill.errors import ParameterError, StorageError
-from kronfill.linalg.files import write_whole
+from kronfill.streaming.storage.files import write_whole
 
 __all__ = ["TABLE", "WorkDir", "content"]
 

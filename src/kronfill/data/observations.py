@@ -20,9 +20,9 @@ from kronfill.data._arrays import (
     own_positions,
 )
 from kronfill.data._entries import Entries, Grid, check_duplicates
-from kronfill.data._readers import read_long, read_matrix
-from kronfill.data._tables import import_pandas
 from kronfill.data.labels import Labels
+from kronfill.data.reading.frames import import_pandas
+from kronfill.data.reading.matrices import read_long, read_matrix
 from kronfill.errors import LabelError
 
 __all__ = ["Observations"]

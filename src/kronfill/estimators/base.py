@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kronfill.core.threads import one_thread
 from kronfill.data import Observations
 from kronfill.data._arrays import finite_array
 from kronfill.errors import (
@@ -20,6 +21,7 @@ from kronfill.errors import (
     EmptyDataError,
     ParameterError,
 )
+from kronfill.estimators.fitted.bilinear import Bilinear
 from kronfill.estimators.inputs import (
     as_indices,
     check_largest,
@@ -33,12 +35,10 @@ from kronfill.estimators.inputs import (
     two_columns,
     weights_of,
 )
-from kronfill.estimators.model import Bilinear
 from kronfill.kernels import as_kernel, identity
 from kronfill.kernels.base import Kernel
-from kronfill.linalg.effects import EffectsDesign
-from kronfill.linalg.ridge import Mask, Sampled
-from kronfill.linalg.threads import one_thread
+from kronfill.ridge.effects import EffectsDesign
+from kronfill.ridge.problem import Mask, Sampled
 
 __all__ = ["MatrixRegressor"]
 

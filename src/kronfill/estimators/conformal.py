@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill.criteria.exact import leave_one_out
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.inputs import check_range, random_generator
 from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.estimators.wrapping import Wrapping
-from kronfill.linalg.criteria import leave_one_out
-from kronfill.linalg.posterior import DualPosterior
-from kronfill.linalg.ridge import RidgeProblem
+from kronfill.ridge.problem import RidgeProblem
+from kronfill.uncertainty.posterior import DualPosterior
 
 __all__ = ["ConformalRegressor"]
 

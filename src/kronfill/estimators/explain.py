@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
-from kronfill.data._tables import import_pandas
+from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import LabelError
 from kronfill.estimators.base import check_rank
 from kronfill.estimators.inputs import check_range

@@ -10,25 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.criteria.exact import path_minimum
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
-from kronfill.estimators.axes import Axis
 from kronfill.estimators.base import MatrixRegressor, check_mu, check_rank
+from kronfill.estimators.fitted.axes import Axis
 from kronfill.estimators.inputs import random_generator
 from kronfill.estimators.kkmcex import set_effects
-from kronfill.linalg.alternating import (
+from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
+from kronfill.ridge.problem import Mask, RidgeProblem, Sampled
+from kronfill.solvers.alternating import (
     ALS,
     Alternation,
     State,
     alternate,
     leading_pair,
 )
-from kronfill.linalg.auto import solve_in_factors
-from kronfill.linalg.criteria import path_minimum
-from kronfill.linalg.dense import Cholesky
-from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
-from kronfill.linalg.halfstep import DIRECT_LIMIT, FactorAlternation, GivenFactor
-from kronfill.linalg.ridge import Mask, RidgeProblem, Sampled
+from kronfill.solvers.auto import solve_in_factors
+from kronfill.solvers.dense import Cholesky
+from kronfill.solvers.half_steps import DIRECT_LIMIT, FactorAlternation, GivenFactor
 
 __all__ = ["FactorisedRegressor", "centred_values", "fit_in_factors"]
 

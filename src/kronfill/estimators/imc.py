@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
-from kronfill.estimators.axes import Axis, FeatureAxis, IndicatorAxis
 from kronfill.estimators.factorised import FactorisedRegressor, fit_in_factors
-from kronfill.estimators.model import Bilinear
+from kronfill.estimators.fitted.axes import Axis, FeatureAxis, IndicatorAxis
+from kronfill.estimators.fitted.bilinear import Bilinear
 from kronfill.kernels.features import FeatureTable
-from kronfill.linalg.alternating import given_pair
-from kronfill.linalg.ridge import Sampled
+from kronfill.ridge.problem import Sampled
+from kronfill.solvers.alternating import given_pair
 
 __all__ = ["IMC"]
 

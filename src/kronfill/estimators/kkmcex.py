@@ -9,24 +9,24 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from kronfill.criteria.exact import best_mu
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_mu, resolve_kernel
+from kronfill.estimators.fitted.bilinear import Basis, Bilinear, Factored, Sections
+from kronfill.estimators.fitted.identity_part import SplitModel, Stacked
+from kronfill.estimators.fitted.priors import AxisPrior, KernelPrior
 from kronfill.estimators.longtables import LongTables
-from kronfill.estimators.model import Basis, Bilinear, Factored, Sections
-from kronfill.estimators.onlinedual import OnlineDual
-from kronfill.estimators.priors import AxisPrior, KernelPrior
-from kronfill.estimators.split import SplitModel, Stacked
 from kronfill.estimators.suggest import Suggesting
+from kronfill.estimators.updates.dual import OnlineDual
 from kronfill.kernels import as_kernel
 from kronfill.kernels.base import Kernel
-from kronfill.linalg.auto import as_solver
-from kronfill.linalg.criteria import best_mu
-from kronfill.linalg.effects import AdditiveEffects
-from kronfill.linalg.ridge import RidgeProblem, RidgeResult, Sampled
-from kronfill.linalg.ridge import targets as each
-from kronfill.linalg.spiked import Split
-from kronfill.linalg.trust import vouched
+from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.identity_system import Split
+from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
+from kronfill.ridge.problem import targets as each
+from kronfill.ridge.trust import vouched
+from kronfill.solvers.auto import as_solver
 
 __all__ = ["KKMCEX"]
 

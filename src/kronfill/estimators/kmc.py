@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
-from kronfill.estimators.axes import Axis, KernelAxis
 from kronfill.estimators.factorised import FactorisedRegressor, fit_in_factors
+from kronfill.estimators.fitted.axes import Axis, KernelAxis
+from kronfill.estimators.fitted.bilinear import Bilinear, Combined, Sections
 from kronfill.estimators.kkmcex import KernelRegressor, set_effects
-from kronfill.estimators.model import Bilinear, Combined, Sections
 from kronfill.kernels.base import Kernel
-from kronfill.linalg.alternating import ALS, given_pair
-from kronfill.linalg.ridge import Sampled
-from kronfill.linalg.rowwise import RowWise, RowWiseAlternation, inverse_kernel
+from kronfill.ridge.problem import Sampled
+from kronfill.solvers.alternating import ALS, given_pair
+from kronfill.solvers.row_wise import RowWise, RowWiseAlternation, inverse_kernel
 
 __all__ = ["KMC"]
 

@@ -10,25 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kronfill.data.columns import Axis, Batch, Columns
-from kronfill.data.lines import LongTable, arrow_table, is_frame, is_long_table, long_table
-from kronfill.data.samples import sample_lines
+from kronfill.criteria.exact import best_mu
 from kronfill.errors import EmptyDataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.model import Basis, Bilinear
+from kronfill.estimators.fitted.bilinear import Basis, Bilinear
 from kronfill.kernels.base import Kernel
-from kronfill.linalg.auto import Auto, as_solver
-from kronfill.linalg.criteria import best_mu
-from kronfill.linalg.distributed import Distributed, has_client
-from kronfill.linalg.effects import AdditiveEffects, EffectsDesign
-from kronfill.linalg.halfstep import GivenFactor
-from kronfill.linalg.iterative import Iterative
-from kronfill.linalg.pcg import PCG
-from kronfill.linalg.ridge import CoreResult, Mask, RidgeProblem, Sampled
-from kronfill.linalg.running import SOLVER
-from kronfill.linalg.streamed import Streamed, TableSolver
-from kronfill.linalg.trust import factored_size, vouched_by_size
-from kronfill.linalg.workers import one_at_a_time
+from kronfill.online.running import SOLVER
+from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
+from kronfill.ridge.problem import CoreResult, Mask, RidgeProblem, Sampled
+from kronfill.ridge.trust import factored_size, vouched_by_size
+from kronfill.solvers.auto import Auto, as_solver
+from kronfill.solvers.half_steps import GivenFactor
+from kronfill.solvers.iterative import Iterative
+from kronfill.solvers.pcg import PCG
+from kronfill.streaming.columns import Axis, Batch, Columns
+from kronfill.streaming.distributed import Distributed, has_client
+from kronfill.streaming.long_table import (
+    LongTable,
+    arrow_table,
+    is_frame,
+    is_long_table,
+    long_table,
+)
+from kronfill.streaming.samples import sample_lines
+from kronfill.streaming.streamed import Streamed, TableSolver
+from kronfill.streaming.workers import one_at_a_time
 
 __all__ = ["LongTables", "choice_memory", "without_observations"]
 

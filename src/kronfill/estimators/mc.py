@@ -11,11 +11,11 @@ from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import check_rank
 from kronfill.estimators.factorised import FactorisedRegressor, centred_values
+from kronfill.estimators.fitted.bilinear import Bilinear, Table
 from kronfill.estimators.kkmcex import set_effects
-from kronfill.estimators.model import Bilinear, Table
-from kronfill.linalg.alternating import given_pair, leading_pair
-from kronfill.linalg.halfstep import RowAlternation
-from kronfill.linalg.ridge import Sampled
+from kronfill.ridge.problem import Sampled
+from kronfill.solvers.alternating import given_pair, leading_pair
+from kronfill.solvers.half_steps import RowAlternation
 
 __all__ = ["MC"]
 

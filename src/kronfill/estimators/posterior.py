@@ -18,18 +18,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
+from kronfill.estimators.fitted.bilinear import Bilinear
+from kronfill.estimators.fitted.priors import AxisPrior
 from kronfill.estimators.inputs import check_range, positions
-from kronfill.estimators.model import Bilinear
-from kronfill.estimators.priors import AxisPrior
-from kronfill.linalg.auto import solve_in_factors
-from kronfill.linalg.effects import AdditiveEffects
-from kronfill.linalg.free_effects import FreeEffects
-from kronfill.linalg.iterativeposterior import IterativePosterior
-from kronfill.linalg.matheron import FactorSampler, Sampler, SpikedSampler
-from kronfill.linalg.posterior import DirectPosterior, DualPosterior, Posterior
-from kronfill.linalg.ridge import RidgeProblem, Sampled
-from kronfill.linalg.spikedposterior import SpikedPosterior
-from kronfill.linalg.targets import Targets
+from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.free_effects import FreeEffects
+from kronfill.ridge.problem import RidgeProblem, Sampled
+from kronfill.solvers.auto import solve_in_factors
+from kronfill.uncertainty.identity_part import SpikedPosterior
+from kronfill.uncertainty.iterative import IterativePosterior
+from kronfill.uncertainty.posterior import DirectPosterior, DualPosterior, Posterior
+from kronfill.uncertainty.queries import Targets
+from kronfill.uncertainty.sampling import FactorSampler, Sampler, SpikedSampler
 
 __all__ = ["GaussianProcessReading"]
 

@@ -9,21 +9,21 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill.criteria.exact import best_mu
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import check_mu
+from kronfill.estimators.fitted.bilinear import Basis, Bilinear, Combined, Factored
+from kronfill.estimators.fitted.priors import AxisPrior, CutPrior
 from kronfill.estimators.kkmcex import KernelRegressor, set_effects
 from kronfill.estimators.longtables import LongTables
-from kronfill.estimators.model import Basis, Bilinear, Combined, Factored
-from kronfill.estimators.onlinesums import OnlineSums
-from kronfill.estimators.priors import AxisPrior, CutPrior
 from kronfill.estimators.suggest import Suggesting
+from kronfill.estimators.updates.sums import OnlineSums
 from kronfill.kernels.base import Kernel
-from kronfill.linalg.auto import as_solver, solve_in_factors
-from kronfill.linalg.criteria import best_mu
-from kronfill.linalg.halfstep import GivenFactor
-from kronfill.linalg.ridge import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
-from kronfill.linalg.trust import vouched
+from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
+from kronfill.ridge.trust import vouched
+from kronfill.solvers.auto import as_solver, solve_in_factors
+from kronfill.solvers.half_steps import GivenFactor
 
 __all__ = ["RRMCEX"]
 

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from kronfill.data import Observations
 from kronfill.data._arrays import real_array
-from kronfill.data._tables import import_pandas
+from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
 from kronfill.estimators.base import check_rank
 from kronfill.estimators.explain import Explained
 from kronfill.estimators.inputs import check_range
 from kronfill.estimators.posterior import Reading
-from kronfill.linalg.design import greedy_variance, unlocked
-from kronfill.linalg.effects import EffectsDesign
-from kronfill.linalg.expectedvariance import expected_variance
-from kronfill.linalg.free_effects import FreeEffects
-from kronfill.linalg.ridge import Mask, Sampled
+from kronfill.ridge.effects import EffectsDesign
+from kronfill.ridge.free_effects import FreeEffects
+from kronfill.ridge.problem import Mask, Sampled
+from kronfill.uncertainty.design import greedy_variance, unlocked
+from kronfill.uncertainty.expected import expected_variance
 
 __all__ = ["Suggesting", "Suggestion"]
 

@@ -16,12 +16,12 @@ from sklearn.base import clone
 
 from kronfill import solvers
 from kronfill.completion import Completion
+from kronfill.core.low_rank import LowRankFactor
 from kronfill.data import Observations
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.conformal import METHODS, _Around, _LeavingFoldsOut, _LeavingOneOut
-from kronfill.estimators.inputs import check_largest
-from kronfill.estimators.model import (
+from kronfill.estimators.fitted.bilinear import (
     Basis,
     Bilinear,
     Combined,
@@ -30,8 +30,9 @@ from kronfill.estimators.model import (
     Sections,
     Table,
 )
+from kronfill.estimators.fitted.identity_part import SplitModel, Stacked, _Extended, _Smooth
+from kronfill.estimators.inputs import check_largest
 from kronfill.estimators.posterior import GaussianProcessReading
-from kronfill.estimators.split import SplitModel, Stacked, _Extended, _Smooth
 from kronfill.io.checks import (
     Test,
     anything,
@@ -58,24 +59,23 @@ from kronfill.io.checks import (
 from kronfill.io.records import Record
 from kronfill.kernels._featured import FeatureKernel
 from kronfill.kernels._frames import is_frame
-from kronfill.kernels._laplacian import (
+from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
+from kronfill.kernels.base import Kernel
+from kronfill.kernels.dotproduct import Linear, Polynomial, Tanimoto
+from kronfill.kernels.features import FeatureTable, _ArrayEncoder, _FrameEncoder
+from kronfill.kernels.given import Constant, Identity, Precomputed
+from kronfill.kernels.graphs.laplacian import (
     Diffusion,
     LaplacianFunction,
     RandomWalk,
     RegularizedLaplacian,
     SparseLaplacian,
 )
-from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
-from kronfill.kernels.base import Kernel
-from kronfill.kernels.dotproduct import Linear, Polynomial, Tanimoto
-from kronfill.kernels.features import FeatureTable, _ArrayEncoder, _FrameEncoder
-from kronfill.kernels.given import Constant, Identity, Precomputed
-from kronfill.kernels.graphs import GraphKernel, GraphSection, SparseGraphKernel
+from kronfill.kernels.graphs.nodes import GraphKernel, GraphSection, SparseGraphKernel
 from kronfill.kernels.stationary import RBF, Matern, Periodic
 from kronfill.kernels.thin import Thin
-from kronfill.linalg.effects import AdditiveEffects
-from kronfill.linalg.lowrank import LowRankFactor
-from kronfill.linalg.solution import Solution, Status
+from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.solution import Solution, Status
 
 __all__ = ["MODELS", "RECORDS", "is_fitted"]
 

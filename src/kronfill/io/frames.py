@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from kronfill.data._tables import import_pandas
+from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import MissingDependencyError, ModelFileError
 from kronfill.io.arrays import Inconsistent
 from kronfill.io.values import (

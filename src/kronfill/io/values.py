@@ -24,7 +24,7 @@ from kronfill.data._arrays import is_finite
 from kronfill.errors import ModelFileError
 from kronfill.io.arrays import ArrayReader, ArrayWriter, Inconsistent
 from kronfill.io.collisions import distinguishable
-from kronfill.linalg.solution import Status
+from kronfill.ridge.solution import Status
 
 __all__ = ["BASIC", "Codec", "Reader", "Writer", "read_zone", "write_zone"]
 

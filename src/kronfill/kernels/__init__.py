@@ -8,6 +8,8 @@ scale: ``rbf(x) + 0.1 * identity(n)``.
 
 from __future__ import annotations
 
+from kronfill.core.low_rank import LowRankFactor
+from kronfill.core.psd import nearest_psd
 from kronfill.kernels.algebra import Parts
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.dotproduct import linear, polynomial, tanimoto
@@ -15,8 +17,6 @@ from kronfill.kernels.features import FeatureTable
 from kronfill.kernels.given import as_kernel, constant, identity, precomputed
 from kronfill.kernels.graphs import diffusion, random_walk, regularized_laplacian
 from kronfill.kernels.stationary import matern, periodic, rbf
-from kronfill.linalg.lowrank import LowRankFactor
-from kronfill.linalg.psd import nearest_psd
 
 __all__ = [
     "FeatureTable",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kronfill.data._counts import count_of
-from kronfill.data._tables import arrow_table
+from kronfill.data.reading.frames import arrow_table
 from kronfill.errors import FeatureError, KernelError, LabelError, MissingDependencyError
 from kronfill.kernels._indexing import FloatArray
 

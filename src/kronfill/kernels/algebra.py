@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kronfill.core.low_rank import LowRankFactor
 from kronfill.errors import KernelError, LabelError, ParameterError, ShapeError
 from kronfill.kernels._indexing import FloatArray, IntArray
 from kronfill.kernels.base import Kernel, inherited
-from kronfill.linalg.lowrank import LowRankFactor
 
 __all__ = ["Normalized", "Parts", "Product", "Scaled", "Sum"]
 

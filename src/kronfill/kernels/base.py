@@ -10,6 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from kronfill.core.low_rank import LowRankFactor, check_limits, pivoted_cholesky
+from kronfill.core.memory import require_memory
+from kronfill.core.psd import as_real
 from kronfill.errors import IndexRangeError, KernelError, NonFiniteError, ShapeError
 from kronfill.kernels._immutable import Immutable
 from kronfill.kernels._indexing import (
@@ -18,9 +21,6 @@ from kronfill.kernels._indexing import (
     as_positions,
     positions_from_key,
 )
-from kronfill.linalg.lowrank import LowRankFactor, check_limits, pivoted_cholesky
-from kronfill.linalg.memory import require_memory
-from kronfill.linalg.psd import as_real
 
 __all__ = ["Kernel", "inherited"]
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kronfill.core.low_rank import LowRankFactor
 from kronfill.errors import FeatureError
 from kronfill.kernels._checks import positive_integer, real_at_least
 from kronfill.kernels._featured import FeatureKernel
 from kronfill.kernels._indexing import FloatArray
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
-from kronfill.linalg.lowrank import LowRankFactor
 
 __all__ = ["linear", "polynomial", "tanimoto"]
 

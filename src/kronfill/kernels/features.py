@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kronfill.core.psd import as_real
 from kronfill.data._arrays import own_sparse
 from kronfill.errors import FeatureError, KronfillWarning, NonFiniteError, ShapeError
 from kronfill.kernels._frames import (
@@ -19,7 +20,6 @@ from kronfill.kernels._frames import (
     is_frame,
 )
 from kronfill.kernels._indexing import FloatArray, IntArray, frozen
-from kronfill.linalg.psd import as_real
 
 __all__ = ["FeatureTable"]
 

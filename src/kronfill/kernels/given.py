@@ -10,6 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from kronfill.core.low_rank import LowRankFactor
+from kronfill.core.memory import require_memory
+from kronfill.core.psd import as_real, check_square, check_symmetric_psd
 from kronfill.data._arrays import own_sparse
 from kronfill.data.labels import is_missing
 from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
@@ -17,9 +20,6 @@ from kronfill.kernels._frames import is_frame, labelled_square
 from kronfill.kernels._indexing import FloatArray, IntArray
 from kronfill.kernels._newitems import labelled_similarities
 from kronfill.kernels.base import Kernel
-from kronfill.linalg.lowrank import LowRankFactor
-from kronfill.linalg.memory import require_memory
-from kronfill.linalg.psd import as_real, check_square, check_symmetric_psd
 
 __all__ = [
     "MatrixKernel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.evaluation import Evaluation, Held
+from kronfill.completion.evaluation import Evaluation, Held
 from kronfill.report.content import Accuracy, Part
 
 __all__ = ["POINTS", "accuracy"]

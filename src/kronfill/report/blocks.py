@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.data import Observations
-from kronfill.estimators.model import Basis, Bilinear
-from kronfill.estimators.split import SplitModel
+from kronfill.estimators.fitted.bilinear import Basis, Bilinear
+from kronfill.estimators.fitted.identity_part import SplitModel
 
 __all__ = ["block_of", "edges", "filled_means", "observed_share", "predicted_means"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kronfill.evaluation import Evaluation, Progress, evaluate
+from kronfill.completion.evaluation import Evaluation, Progress, evaluate
 from kronfill.report.accuracy import accuracy
 from kronfill.report.cells import MOST, table_cells, widths
 from kronfill.report.content import Report

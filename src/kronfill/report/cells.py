@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.completion.intervals import Intervals
 from kronfill.data import Observations
-from kronfill.intervals import Intervals
 from kronfill.report.blocks import block_of, edges, filled_means, observed_share
 from kronfill.report.content import Cells
 from kronfill.report.labels import shown

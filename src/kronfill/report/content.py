@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from kronfill.evaluation import Score
+from kronfill.completion.evaluation import Score
 
 __all__ = [
     "Accuracy",

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from kronfill.completion.evaluation import FOLDS, counted
 from kronfill.data import Observations
 from kronfill.errors import EmptyDataError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.kkmcex import KernelRegressor
 from kronfill.estimators.posterior import GaussianProcessReading
-from kronfill.evaluation import FOLDS, counted
 from kronfill.report.content import Path
 from kronfill.selection import EntryKFold, mu_path
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.completion.evaluation import Evaluation
+from kronfill.completion.intervals import Intervals
 from kronfill.data import Observations
 from kronfill.estimators.explain import Explained
-from kronfill.evaluation import Evaluation
-from kronfill.intervals import Intervals
 from kronfill.report.cells import Widths
 from kronfill.report.content import Contribution, Entry
 from kronfill.report.labels import shown

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from kronfill.completion.evaluation import Evaluation
+from kronfill.completion.intervals import (
+    Calibrated,
+    Gaussian,
+    Intervals,
+    Nowhere,
+    intervals_for,
+    std_work,
+)
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.posterior import GaussianProcessReading
-from kronfill.evaluation import Evaluation
-from kronfill.intervals import Calibrated, Gaussian, Intervals, Nowhere, intervals_for, std_work
 from kronfill.report.content import Uncertainty
 
 __all__ = ["LEVEL", "chosen_intervals", "told"]

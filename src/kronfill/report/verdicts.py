@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kronfill.report.formats import Numbers
+from kronfill.report.html.formats import Numbers
 
 __all__ = ["WHAT", "Verdict", "part_verdict", "verdicts"]
 

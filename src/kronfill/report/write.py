@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from kronfill._atomic import written_whole
+from kronfill.completion.evaluation import Evaluation, Progress
 from kronfill.errors import StorageError
-from kronfill.evaluation import Evaluation, Progress
 from kronfill.report.build import build
-from kronfill.report.page import page
+from kronfill.report.html.page import page
 
 __all__ = ["write_report"]
 

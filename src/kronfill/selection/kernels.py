@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import clone
 
+from kronfill.criteria.exact import criteria, mean_diagonal, mu_grid
+from kronfill.criteria.gradients import Sensitivity
+from kronfill.criteria.reduction import DualForm
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators import KMC
@@ -17,10 +20,7 @@ from kronfill.estimators.base import check_rank, resolve_kernel
 from kronfill.estimators.kkmcex import KernelRegressor
 from kronfill.estimators.wrapping import Wrapping
 from kronfill.kernels import Kernel
-from kronfill.linalg.criteria import criteria, mean_diagonal, mu_grid
-from kronfill.linalg.reduction import DualForm
-from kronfill.linalg.ridge import RidgeProblem, Sampled
-from kronfill.linalg.sensitivity import Sensitivity
+from kronfill.ridge.problem import RidgeProblem, Sampled
 from kronfill.selection.families import Family, Fixed, as_family
 from kronfill.selection.problems import checked, few_threads
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.criteria.exact import criteria, exact_form, group_residuals
+from kronfill.criteria.reduction import DualForm
+from kronfill.criteria.stochastic import leave_group_out_at, leave_one_out_at
 from kronfill.data._arrays import plain_array
 from kronfill.errors import ParameterError
-from kronfill.linalg.criteria import criteria, exact_form, group_residuals
-from kronfill.linalg.reduction import DualForm
-from kronfill.linalg.ridge import RidgeProblem
-from kronfill.linalg.stochastic import leave_group_out_at, leave_one_out_at
+from kronfill.ridge.problem import RidgeProblem
 from kronfill.selection.path import EXACT_WORK
 from kronfill.selection.problems import checked, few_threads, ridge_problem
 

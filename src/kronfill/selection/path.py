@@ -10,6 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.criteria.exact import (
+    criteria,
+    exact_form,
+    group_residuals,
+    mean_diagonal,
+    mean_square,
+    mu_grid,
+)
+from kronfill.criteria.reduction import DualForm
+from kronfill.criteria.stochastic import estimate_criteria
 from kronfill.data import Observations
 from kronfill.data._arrays import real_array
 from kronfill.errors import (
@@ -19,17 +29,7 @@ from kronfill.errors import (
     ParameterError,
 )
 from kronfill.estimators.factorised import FactorisedRegressor
-from kronfill.linalg.criteria import (
-    criteria,
-    exact_form,
-    group_residuals,
-    mean_diagonal,
-    mean_square,
-    mu_grid,
-)
-from kronfill.linalg.reduction import DualForm
-from kronfill.linalg.ridge import RidgeProblem
-from kronfill.linalg.stochastic import estimate_criteria
+from kronfill.ridge.problem import RidgeProblem
 from kronfill.selection.problems import checked, few_threads, ridge_problem
 from kronfill.selection.splitters import EntryKFold
 

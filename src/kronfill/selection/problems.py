@@ -6,14 +6,14 @@ import copy
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
+from kronfill.core.threads import one_thread
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators import KKMCEX, RRMCEX
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.rrmcex import _leading
-from kronfill.linalg.halfstep import GivenFactor
-from kronfill.linalg.ridge import RidgeProblem
-from kronfill.linalg.threads import one_thread
+from kronfill.ridge.problem import RidgeProblem
+from kronfill.solvers.half_steps import GivenFactor
 
 __all__ = ["checked", "few_threads", "ridge_problem"]
 

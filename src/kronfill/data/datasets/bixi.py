@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kronfill.data._tables import import_pandas
 from kronfill.data.datasets.dataset import Dataset
 from kronfill.data.datasets.store import packaged, verified
+from kronfill.data.reading.frames import import_pandas
 
 if TYPE_CHECKING:
     import pandas as pd

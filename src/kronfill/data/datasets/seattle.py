@@ -10,9 +10,9 @@ import numpy as np
 import scipy.io
 from numpy.typing import NDArray
 
-from kronfill.data._tables import import_pandas
 from kronfill.data.datasets.dataset import Dataset, Published
 from kronfill.data.datasets.store import Folder
+from kronfill.data.reading.frames import import_pandas
 
 __all__ = ["load_seattle"]
 

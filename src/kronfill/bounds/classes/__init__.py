@@ -1,0 +1,1 @@
+"""Hypothesis classes: balls of functions, with what a bound asks of them."""

@@ -1,0 +1,89 @@
+"""Lambda of Theorem B: the largest eigenvalue of Psi^T diag(g) Psi.
+
+Over X (d_w x d_h), with S_n a whole grid less some entries, the operator is
+
+    X -> (1/u) G_w X G_h - (1/u) [left-out entries] - q [training entries],
+
+where [...] stands for the sum over these entries of phi_w (phi_w^T X phi_h) phi_h^T: no object of
+size N L. A list of entries is summed over directly.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from kronfill.bounds.classes.sides import Side
+from kronfill.bounds.splits import EntrySet, Grid, Listed, Split
+
+__all__ = ["largest_eigenvalue"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+LARGEST = 2_000_000
+"""Up to this many unknowns the eigenvalue is computed; beyond, it is bounded."""
+DENSE = 400
+
+
+def largest_eigenvalue(row: Side, col: Side, split: Split) -> float:
+    """Lambda, or an upper bound on it where d_w d_h is very large."""
+    size = row.phi.shape[1] * col.phi.shape[1]
+    if size > LARGEST:
+        # Psi^T diag(g) Psi <= (1/u) Psi_u^T Psi_u <= lambda_max(K_w) lambda_max(K_h) / u
+        return row.top * col.top / split.sizes.u
+    apply = _operator(split.entries, row, col, split)
+    if size <= DENSE:
+        columns = [apply(unit) for unit in np.eye(size)]
+        return float(np.linalg.eigvalsh(np.array(columns))[-1])
+    operator = LinearOperator((size, size), matvec=apply, dtype=float)
+    start = np.random.default_rng(0).standard_normal(size)
+    value, vector = eigsh(operator, k=1, which="LA", v0=start)
+    # A Ritz value is a lower bound; its residual says by how much it can be off.
+    residual = float(np.linalg.norm(apply(vector[:, 0]) - value[0] * vector[:, 0]))
+    return float(value[0]) + residual
+
+
+@singledispatch
+def _operator(entries: EntrySet, row: Side, col: Side, split: Split) -> Any:
+    raise TypeError(type(entries).__name__)
+
+
+@_operator.register
+def _(entries: Grid, row: Side, col: Side, split: Split) -> Any:
+    sizes, shape = split.sizes, (row.phi.shape[1], col.phi.shape[1])
+    left_out = np.divmod(entries.without, entries.shape[1])
+    rows, cols = np.append(split.rows, left_out[0]), np.append(split.cols, left_out[1])
+    minus = np.append(np.full(sizes.m, sizes.q), np.full(len(left_out[0]), 1.0 / sizes.u))
+
+    def apply(vector: Floats) -> Floats:
+        x = vector.reshape(shape)
+        whole = row.gram @ x @ col.gram / sizes.u
+        return np.asarray(whole - _at_entries(row, col, rows, cols, minus, x)).ravel()
+
+    return apply
+
+
+@_operator.register
+def _(entries: Listed, row: Side, col: Side, split: Split) -> Any:
+    sizes, shape = split.sizes, (row.phi.shape[1], col.phi.shape[1])
+    g = np.append(np.full(sizes.m, -1.0 / sizes.m), np.full(sizes.u, 1.0 / sizes.u))
+
+    def apply(vector: Floats) -> Floats:
+        x = vector.reshape(shape)
+        return _at_entries(row, col, entries.rows, entries.cols, g, x).ravel()
+
+    return apply
+
+
+def _at_entries(
+    row: Side, col: Side, rows: Index, cols: Index, weights: Floats, x: Floats
+) -> Floats:
+    """Sum over entries of weight * phi_w (phi_w^T X phi_h) phi_h^T."""
+    values = weights * np.einsum("ij,ij->i", (row.phi @ x)[rows], col.phi[cols])
+    matrix = sp.csr_array((values, (rows, cols)), shape=(row.n, col.n))
+    return np.asarray(row.phi.T @ (matrix @ col.phi))

@@ -1,0 +1,1 @@
+"""Random signs: their laws, the matrices they make, and complexities by Monte Carlo."""

@@ -1,0 +1,194 @@
+"""``kronfill reproduce``: results of the paper."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from kronfill.cli import options as o
+from kronfill.cli.helps import Command, Group
+from kronfill.cli.session import INTERRUPTED, Session
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from kronfill.paper.running.runner import Watcher
+    from kronfill.paper.running.spec import Cell, Plan
+
+__all__ = ["reproduce_app"]
+
+reproduce_app = typer.Typer(cls=Group, no_args_is_help=True, help="Reproduce results of the paper.")
+console = Console()
+
+
+@reproduce_app.callback()
+def _about_reproduce() -> None:
+    """Reproduce results of the paper."""
+
+
+@reproduce_app.command("fig1", cls=Command)
+def reproduce_fig1(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="About a minute: N up to 1000, a few realisations.")
+    ] = False,
+    sizes: Annotated[
+        str | None, typer.Option(help="N, separated by commas.", metavar="N,N,...")
+    ] = None,
+    realizations: Annotated[
+        str | None,
+        typer.Option(
+            help="How many for every method, or for each: kkmcex=300,kmc=30.", metavar="COUNT"
+        ),
+    ] = None,
+    snr: Annotated[
+        str | None, typer.Option(help="Signal to noise ratios: inf,4.", metavar="X,X,...")
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Of kkmcex, mc, mc-0.1, mc-0.1-gaussian, kmc, kmc-rowwise, kmc-rowwise-400; all "
+            "by default.",
+            metavar="NAME,...",
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes; 0 for one per core.", min=0)] = 0,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a running Dask scheduler.", metavar="ADDRESS")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for cells, table, figures and page.")] = Path(
+        "fig1"
+    ),
+    seed: Annotated[
+        int, typer.Option(help="Root of all random numbers.", min=0, max=o.LARGEST_SEED)
+    ] = 0,
+    debug: o.Debug = False,
+) -> None:
+    """Training loss, test loss and generalization error of MC, KMC and KKMCEX against N.
+
+    A run that was interrupted goes on where it was: call the same command again.
+    """
+    with Session(debug=debug):
+        _reproduce_fig1(quick, sizes, realizations, snr, methods, workers, scheduler, out, seed)
+
+
+def _reproduce_fig1(
+    quick: bool,
+    sizes: str | None,
+    realizations: str | None,
+    snr: str | None,
+    methods: str | None,
+    workers: int,
+    scheduler: str | None,
+    out: Path,
+    seed: int,
+) -> None:
+    from kronfill.paper.fig1 import quick_plan, reproduce
+    from kronfill.paper.running.backends import backend_for
+    from kronfill.paper.running.spec import Plan
+
+    base = quick_plan(seed) if quick else Plan(seed=seed)
+    plan = _plan(base, sizes, realizations, snr, methods)
+    backend = backend_for(workers or os.cpu_count() or 1, scheduler)
+    try:
+        with _progress() as watcher:
+            report = reproduce(plan, out, backend, watcher)
+    except KeyboardInterrupt:
+        console.print("Stopped; what was done is kept. The same command goes on from here.")
+        raise typer.Exit(INTERRUPTED) from None
+    for verdict in report.verdicts:
+        where = f"({verdict.panel}) {verdict.algorithm:<7}{verdict.metric:<6}"
+        console.print(f"{where}[bold]{verdict.word}[/bold]. {verdict.sentence}", highlight=False)
+    console.print(f"Table: {report.table}\nPage:  {report.page}", highlight=False)
+    for record in report.failed:
+        console.print(f"[red]failed[/red] {record['key']}: {record['error'].strip()}")
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def _plan(
+    base: Plan, sizes: str | None, realizations: str | None, snr: str | None, methods: str | None
+) -> Plan:
+    """The plan that was asked for; what is not said is taken from `base`."""
+    from kronfill.paper.running.spec import Plan, panel_of
+
+    chosen = tuple(base.counts) if methods is None else tuple(_items(methods))
+    counts = {name: base.counts.get(name, 1) for name in chosen}
+    counts |= _counts(realizations, chosen)
+    return Plan(
+        sizes=base.sizes if sizes is None else tuple(_number(x, int) for x in _items(sizes)),
+        panels=base.panels
+        if snr is None
+        else tuple(panel_of(_number(x, float)) for x in _items(snr)),
+        counts=counts,
+        seed=base.seed,
+    )
+
+
+def _counts(realizations: str | None, chosen: tuple[str, ...]) -> dict[str, int]:
+    if realizations is None:
+        return {}
+    if "=" not in realizations:
+        return dict.fromkeys(chosen, _number(realizations, int))
+    pairs = (item.partition("=") for item in _items(realizations))
+    return {name: _number(count, int) for name, _, count in pairs}
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _number(text: str, kind: type[Any]) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        message = f"{text!r} is not {'a whole number' if kind is int else 'a number'}"
+        raise typer.BadParameter(message) from None
+
+
+@contextmanager
+def _progress() -> Iterator[Watcher]:
+    """A bar that counts expected work, so that the time left means something."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
+    )  # fmt: skip
+    with Progress(*columns, console=console, speed_estimate_period=120.0) as progress:
+        yield _bar(progress)
+
+
+def _bar(progress: Progress) -> Watcher:
+    from kronfill.paper.methods import METHODS
+    from kronfill.paper.running.runner import Watcher
+
+    class Bar(Watcher):
+        """Moves a progress bar."""
+
+        def begin(self, cells: Sequence[Cell]) -> None:
+            self.cost = {cell.key: METHODS[cell.method].cost(cell.size) for cell in cells}
+            self.count = 0
+            self.task = progress.add_task(self._text(), total=math.fsum(self.cost.values()))
+
+        def finish(self, record: dict[str, Any]) -> None:
+            self.count += 1
+            advance = self.cost[record["key"]]
+            progress.update(self.task, advance=advance, description=self._text())
+
+        def _text(self) -> str:
+            return f"{self.count:,} of {len(self.cost):,} cells"
+
+    return Bar()

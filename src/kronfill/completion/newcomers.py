@@ -1,0 +1,188 @@
+"""New rows or columns of a completed table: what describes them, as its method wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kronfill.completion.sides import feature_kinds, internal_features, kernel_of, leaves
+from kronfill.data._arrays import listing
+from kronfill.data._counts import count_of
+from kronfill.data.reading.frames import import_pandas
+from kronfill.errors import FeatureError, LabelError, ParameterError
+from kronfill.estimators import MC
+from kronfill.kernels import Kernel, Parts
+from kronfill.kernels._frames import as_pandas, is_frame
+from kronfill.kernels._indexing import FloatArray
+from kronfill.kernels._newitems import check_possible, too_similar
+from kronfill.kernels.given import Constant, Identity, SimilarityKernel, similarities
+
+__all__ = ["Newcomers", "given_kernel", "knows_nothing", "newcomers"]
+
+ALIKE = 1e-9
+"""Share by which similarities of items with themselves may differ and count as the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Newcomers:
+    """New items of one axis.
+
+    Attributes
+    ----------
+    given : object
+        What describes them, as the fitted method wants it.
+    labels : pandas.Index or None
+        Their labels, if they have any.
+    """
+
+    given: Any
+    labels: Any
+
+    def __len__(self) -> int:
+        return len(self.given[0] if isinstance(self.given, tuple) else self.given)
+
+    def take(self, some: Any) -> Any:
+        """What describes some of them."""
+        if isinstance(self.given, tuple):
+            return tuple(part[some] for part in self.given)
+        return self.given.iloc[some] if hasattr(self.given, "iloc") else self.given[some]
+
+
+def newcomers(model: Any, axis: int, known: Sequence[Any], new: Any) -> Newcomers | None:
+    """Read what describes new rows or columns of a completed table.
+
+    Parameters
+    ----------
+    model : estimator
+        The fitted method.
+    axis : int
+        0 for rows, 1 for columns.
+    known : sequence
+        Labels of the known rows or columns.
+    new : object or None
+        Features or similarities, in the form in which they were given for the known ones; labels
+        or a number where nothing is known about these.
+
+    Returns
+    -------
+    Newcomers or None
+    """
+    if new is None:
+        return None
+    name = ("row", "column")[axis]
+    given = given_kernel(model, axis)
+    if given is not None:
+        return _by_similarities(given, known, new, name)
+    if isinstance(model, MC) and is_frame(new):
+        return _by_number(new.index, name)  # it takes no notice of what is known
+    if knows_nothing(model, axis):
+        return _by_number(new, name)
+    return _by_features(model, axis, new, name)
+
+
+def knows_nothing(model: Any, axis: int) -> bool:
+    """Whether a fitted method knows nothing about its rows (0) or columns (1)."""
+    tables = getattr(model, "_tables", None)  # of IMC
+    if tables is not None:
+        return tables[axis] is None
+    return all(_tells_nothing(part) for part in leaves(kernel_of(model, axis)))
+
+
+def given_kernel(model: Any, axis: int) -> SimilarityKernel | None:
+    """The similarities by which a fitted method knows its rows (0) or columns (1), or None.
+
+    A similarity matrix or a graph, whatever constants and identity parts are added to it.
+    """
+    found = [part for part in leaves(kernel_of(model, axis)) if not _tells_nothing(part)]
+    alone = found[0] if len(found) == 1 else None
+    return alone if isinstance(alone, SimilarityKernel) else None
+
+
+def _tells_nothing(kernel: Kernel) -> bool:
+    return isinstance(kernel, Constant | Identity)
+
+
+def _by_features(model: Any, axis: int, new: Any, name: str) -> Newcomers:
+    """Features by name, with what was added to those of the known items."""
+    kinds = feature_kinds(model, axis)
+    frame = as_pandas(new) if is_frame(new) else None
+    if kinds is None or isinstance(new, Parts):
+        return Newcomers(new, None if frame is None else frame.index)
+    there = [] if frame is None else list(frame.columns)
+    missing = [repr(feature) for feature in kinds if feature not in there]
+    if missing:
+        wanted = listing([repr(feature) for feature in list(kinds)[:8]], len(kinds))
+        msg = (
+            f"New {name}s are described by a data frame with the features of the known ones, "
+            f"{wanted}; got {type(new).__name__} without {listing(missing[:3], len(missing))}. "
+            f"One new {name} is a data frame with one line: frame.iloc[[0]]."
+        )
+        raise FeatureError(msg)
+    assert frame is not None
+    return Newcomers(frame.assign(**internal_features(model, axis)), frame.index)
+
+
+def _by_number(new: Any, name: str) -> Newcomers:
+    """Items of which nothing is known; they may have labels."""
+    pd = import_pandas("new rows and columns")
+    if is_frame(new) and new.shape[1]:
+        msg = (
+            f"Nothing is known about the {name}s of this table, so that what is said about new "
+            f"ones ({count_of(new.shape[1], 'column')}) changes nothing: give their labels or "
+            f"their number, or complete the table with what is known about its {name}s."
+        )
+        raise ParameterError(msg)
+    items = new.index if is_frame(new) else [new] if isinstance(new, str) else new
+    if isinstance(items, Sequence | pd.Index) and all(isinstance(k, Hashable) for k in items):
+        return Newcomers(range(len(items)), pd.Index(items, tupleize_cols=False))
+    return Newcomers(new, None)
+
+
+def _by_similarities(
+    kernel: SimilarityKernel, known: Sequence[Any], new: Any, name: str
+) -> Newcomers:
+    """Similarities in the order of the kernel, with those of the new items with themselves."""
+    frame = new[0] if isinstance(new, tuple) and len(new) == 2 else new
+    if not is_frame(frame):
+        _refuse_unlabelled(kernel, frame, name)
+    labels = known if kernel.labels is None else kernel.labels
+    cross, selves = similarities(new, kernel, labels)
+    names = frame.index if is_frame(frame) else None
+    check_possible(kernel, cross, selves, names)
+    selves = np.where(np.isnan(selves), _usual_selves(kernel, cross), selves)
+    return Newcomers(cross if np.isnan(selves).any() else (cross, selves), names)
+
+
+def _refuse_unlabelled(kernel: SimilarityKernel, new: Any, name: str) -> None:
+    """Raise where it cannot be told which similarity is with which item."""
+    if hasattr(new, "nodes"):
+        msg = (
+            f"New {name}s of a table that was completed with a graph are described by their "
+            f"similarities with the known ones, for an edge more changes the similarities of all. "
+            f"Put the new nodes into the graph that is given to kronfill.complete."
+        )
+        raise ParameterError(msg)
+    if kernel.labels is not None:
+        some = listing([repr(label) for label in kernel.labels[:3]], kernel.n)
+        msg = (
+            f"New {name}s are described by a data frame whose columns have the labels of the known "
+            f"ones, {some}: the similarities of these were matched by label, so that an array does "
+            f"not tell which number belongs to which {name}. Got {type(new).__name__}."
+        )
+        raise LabelError(msg)
+
+
+def _usual_selves(kernel: SimilarityKernel, cross: FloatArray) -> FloatArray:
+    """What all known items are similar to themselves, NaN if they differ or it cannot be."""
+    usual = np.full(len(cross), np.nan)
+    if kernel.by_products:  # the diagonal of a large graph takes long, and is not constant
+        return usual
+    known = kernel.diagonal()
+    some = known[known > 0]  # the others have no similarity with anything
+    if some.size and np.ptp(some) <= ALIKE * some.max():
+        usual[:] = some.max()
+        usual[too_similar(cross, usual, known).any(axis=1)] = np.nan
+    return usual

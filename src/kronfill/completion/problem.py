@@ -1,0 +1,338 @@
+"""A table and what is known about its axes, put together: all that is settled before a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.completion.sides import (
+    IDENTITY,
+    MANY,
+    NOTHING,
+    RANK,
+    Axis,
+    Match,
+    is_thin,
+    match,
+    read_axis,
+    some_of,
+)
+from kronfill.criteria.exact import path_minimum
+from kronfill.data import Observations
+from kronfill.data._arrays import listing
+from kronfill.data._counts import count_of
+from kronfill.data.reading.frames import axis_indexes
+from kronfill.data.reading.layouts import refuse_long
+from kronfill.errors import EmptyDataError, LabelError, ParameterError
+from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
+from kronfill.estimators.base import MatrixRegressor
+from kronfill.solvers import costs
+from kronfill.solvers.auto import Auto
+from kronfill.solvers.costs import Size
+from kronfill.solvers.pcg import PCG
+
+__all__ = ["METHODS", "UNMATCHED", "Problem", "labelled"]
+
+METHODS = ("kkmcex", "rrmcex", "kmc", "imc", "mc")
+UNMATCHED = ("error", "keep", "drop")
+EXACT = 3000
+"""Up to so many observations mu is chosen by leaving each of them out."""
+LARGE = 200_000
+"""From so many observations on, mu is chosen from a part of them and a solve is less exact."""
+PART = 100_000
+"""Observations of that part."""
+HIDDEN = 0.1
+LOOSE, ROUGH = 1e-3, 1e-2
+"""Relative residuals at which the large solve, and those that choose mu, stop."""
+FEW = 500
+"""Up to so many observations the kernel over entries is factorised."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Observations over all rows and columns of the result, and the method that fits them.
+
+    Attributes
+    ----------
+    observations : Observations
+        What was observed; rows and columns that only the side information has are included.
+    row, col : Axis
+        Labels and kernel of each axis.
+    matches : tuple of Match or None
+        Which labels table and side information have in common, for each axis.
+    method : str
+        Name of the method.
+    estimator : estimator
+        The method, not fitted yet.
+    known : tuple
+        Index and columns of the table, where it has them.
+    """
+
+    observations: Observations
+    row: Axis
+    col: Axis
+    matches: tuple[Match | None, Match | None]
+    method: str
+    estimator: MatrixRegressor
+    known: tuple[Any, Any]
+
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        rows: Any = None,
+        cols: Any = None,
+        method: str = "kkmcex",
+        *,
+        mu: Any = "auto",
+        rank: int = 10,
+        center: Any = "mean",
+        random_state: Any = 0,
+        unmatched: str = "error",
+    ) -> Problem:
+        """Match labels, build kernels, choose the estimator; as :func:`kronfill.complete`."""
+        method = method.lower() if isinstance(method, str) else method
+        if method not in METHODS:
+            msg = f"method must be one of {METHODS}, got {method!r}."
+            raise ParameterError(msg)
+        if unmatched not in UNMATCHED:
+            msg = f"unmatched must be one of {UNMATCHED}, got {unmatched!r}."
+            raise ParameterError(msg)
+        obs = labelled(table)
+        known = list(axis_indexes(table))
+        first = match(rows, obs.row_labels, "row")
+        second = match(cols, obs.col_labels, "column")
+        for found, others in ((first, obs.col_labels), (second, obs.row_labels)):
+            _settle(found, unmatched, method, others or ())
+        if unmatched == "drop":
+            obs, kept = _restricted(obs, first, second)
+            known = [
+                k if at is None or k is None else k[at] for k, at in zip(known, kept, strict=True)
+            ]
+        # RRMCEX cuts kernels to their leading eigenvectors, where an identity part has no place.
+        identity = 0.0 if method == "rrmcex" else IDENTITY
+        many = 2 * RANK if obs.m > LARGE else None
+        row = read_axis(rows, obs.row_labels, obs.shape[0], "row", identity, many)
+        col = read_axis(cols, obs.col_labels, obs.shape[1], "column", identity, many)
+        estimator = _estimator(method, row, col, {"mu": mu, "center": center}, rank, random_state)
+        whole = _over(obs, row.labels, col.labels)
+        return cls(whole, row, col, (first, second), method, estimator, (known[0], known[1]))
+
+    def fit(self) -> MatrixRegressor:
+        """Fit the method."""
+        return self.prepared().fit(self.observations)
+
+    def prepared(self) -> MatrixRegressor:
+        """Return the estimator, in large problems with settings that save time.
+
+        mu is the variance of the noise over that of the signal, whatever the number of
+        observations, so that a part of the rows tells it as well as all of them. And where both
+        kernels have a constant part, the product of the two carries the mean: its penalty is lost
+        among very many observations, and without an effect beside it the solver needs half as many
+        iterations.
+        """
+        est, obs = self.estimator, self.observations
+        if not isinstance(est, KKMCEX):
+            return est
+        many = obs.m > LARGE
+        if many and est.center == "mean" and self._is_thin:
+            est.set_params(center=None)
+        # Up to EXACT observations leave-one-out needs no factors; beyond, those of many items with
+        # an identity part are too large.
+        if est.mu == "auto" and (many or (obs.m > EXACT and max(obs.shape) >= MANY)):
+            est.set_params(mu=self._mu_of_a_part())
+        if many:
+            est.set_params(solver=self._solver(LOOSE))
+        return est
+
+    def _solver(self, tol: float) -> PCG | Auto:
+        """The solver for thin factors, without a look at what others would cost, if they are.
+
+        A residual is compared with the size of the values; here it is to be small beside their
+        spread, which may be far less.
+        """
+        values = self.observations.values
+        size = float(np.sqrt(np.mean(values**2)))
+        tol *= max(float(values.std()) / size, 1e-9) if size > 0 else 1.0
+        return PCG(tol=tol) if self._is_thin else Auto(tol=tol)
+
+    @property
+    def _is_thin(self) -> bool:
+        return is_thin(self.row.kernel) and is_thin(self.col.kernel)
+
+    def _mu_of_a_part(self) -> float:
+        """The mu with the least error on a tenth of the entries of some rows, hidden from them."""
+        obs = self.observations
+        rng = np.random.default_rng(0)
+        order = rng.permutation(np.flatnonzero(obs.row_counts))
+        enough = int(np.searchsorted(np.cumsum(obs.row_counts[order]), PART)) + 1
+        rows = np.sort(order[:enough])
+        place = np.full(obs.shape[0], -1)
+        place[rows] = np.arange(len(rows))
+        mine = np.flatnonzero(place[obs.rows] >= 0)
+        hidden = rng.random(len(mine)) < HIDDEN
+        train, test = mine[~hidden], mine[hidden]
+        kernels = (self.row.kernel.take(rows), self.col.kernel)  # type: ignore[union-attr]
+        scale = float(np.prod([kernel.diagonal().mean() for kernel in kernels if kernel]))
+        weights = np.ones(obs.m) if obs.weights is None else obs.weights
+        solver = self._solver(ROUGH)
+        X = np.column_stack([place[obs.rows], obs.cols])
+
+        def error(mu: float) -> tuple[float, bool]:
+            est = KKMCEX(*kernels, mu=mu, center=self.estimator.center, solver=solver)
+            est.fit(X[train], obs.values[train], None if obs.weights is None else weights[train])
+            gap = obs.values[test] - est.predict(X[test])
+            return float(weights[test] @ gap**2), est.solution_.converged
+
+        return path_minimum(error, scale * np.logspace(0, -6, 7))
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the method needs to know something about an axis and knows nothing."""
+        told = {self.row.told, self.col.told}
+        return self.method in ("kkmcex", "rrmcex") and told == {NOTHING}
+
+    def memory(self) -> dict[str, float]:
+        """Bytes that the fit is expected to need, by what for; orders of magnitude only."""
+        m = self.observations.m
+        held = sum(axis.kernel.nbytes for axis in (self.row, self.col) if axis.kernel is not None)
+        return {"observations": 40.0 * m, "side information": float(held), "fit": self._bytes()}
+
+    def _bytes(self) -> float:
+        obs = self.observations
+        (n, l), m = obs.shape, obs.m
+        if self.method not in ("kkmcex", "rrmcex"):
+            rank = int(getattr(self.estimator, "rank", 10))
+            return 8.0 * (n + l) * (10 * rank + RANK) + 60.0 * m
+        items = (n - len(obs.cold_rows), l - len(obs.cold_cols))
+        size = Size(m, (n, l), items)
+        ways = [costs.cholesky(size), costs.spiked(size, (min(n, RANK), min(l, RANK)))]
+        best = ways[0] if m <= FEW else min(ways, key=lambda way: way.seconds)
+        return best.bytes
+
+
+def labelled(table: Any) -> Observations:
+    """Return a table of any form as observations with labels, indices where it has none."""
+    if not isinstance(table, Observations):
+        refuse_long(table)
+    obs = table if isinstance(table, Observations) else Observations.from_matrix(table)
+    if obs.row_labels is not None and obs.col_labels is not None:
+        return obs
+    rows = range(obs.shape[0]) if obs.row_labels is None else obs.row_labels
+    cols = range(obs.shape[1]) if obs.col_labels is None else obs.col_labels
+    return _over(obs, rows, cols)
+
+
+def _over(obs: Observations, rows: Any, cols: Any) -> Observations:
+    """The observations in the matrix with these labels, which begin with their own."""
+    if (
+        len(rows) == obs.shape[0]
+        and len(cols) == obs.shape[1]
+        and obs.row_labels
+        and obs.col_labels
+    ):
+        return obs
+    return obs._in((len(rows), len(cols)), rows, cols)
+
+
+def _settle(found: Match | None, unmatched: str, method: str, others: Sequence[Any]) -> None:
+    """Raise if labels lack side information and nothing was said about them."""
+    if found is None or not found.only_table:
+        return
+    name, total = found.axis, found.both + len(found.only_table)
+    some = some_of(found.only_table)
+    _refuse_exchanged(found, others)
+    if unmatched == "keep" and method == "imc":
+        msg = (
+            "method='imc' predicts from features alone; it cannot do without those of "
+            f"{count_of(len(found.only_table), name)}, {some}. Drop them "
+            "(unmatched='drop'), or use another method."
+        )
+        raise LabelError(msg)
+    if unmatched == "keep" and not found.both:
+        msg = (
+            f"No {name} label of the table is in what is known about the {name}s: they are like "
+            f"{', '.join(map(repr, found.only_table[:3]))} there and like "
+            f"{', '.join(map(repr, found.only_side[:3]))} here. Is it the right file, and are the "
+            "labels written in the same way?"
+        )
+        raise LabelError(msg)
+    if unmatched == "error":
+        there = listing([repr(label) for label in found.only_side[:3]], len(found.only_side))
+        there = there or "none"
+        msg = (
+            f"{len(found.only_table):,} of {count_of(total, name + ' label')} of the table "
+            f"{'is' if len(found.only_table) == 1 else 'are'} not in what is "
+            f"known about the {name}s ({some}). The labels that are only there: {there}. If they "
+            f"are written differently, make them agree. Otherwise say what to do with such "
+            f"{name}s: unmatched='keep' takes them as known by their entries only, "
+            "unmatched='drop' leaves them out."
+        )
+        raise LabelError(msg)
+
+
+def _refuse_exchanged(found: Match, others: Sequence[Any]) -> None:
+    """Raise if what is known about one axis has the labels of the other."""
+    there = set(found.only_side)
+    if found.both or not there or 2 * len(there & set(others)) < len(there):
+        return
+    name, other = (found.axis, "column" if found.axis == "row" else "row")
+    msg = (
+        f"What is given about the {name}s has the labels of the table's {other}s, such as "
+        f"{', '.join(map(repr, found.only_side[:3]))}: exchange rows= and cols=."
+    )
+    raise LabelError(msg)
+
+
+def _restricted(
+    obs: Observations, row: Match | None, col: Match | None
+) -> tuple[Observations, list[NDArray[np.bool_] | None]]:
+    """Leave rows and columns out that only the table has."""
+    keep: list[NDArray[np.bool_] | None] = []
+    for found, labels in ((row, obs.row_labels), (col, obs.col_labels)):
+        gone = set() if found is None else set(found.only_table)
+        keep.append(np.array([label not in gone for label in labels or ()]) if gone else None)
+    rows = np.ones(obs.shape[0], dtype=bool) if keep[0] is None else keep[0]
+    cols = np.ones(obs.shape[1], dtype=bool) if keep[1] is None else keep[1]
+    stays = rows[obs.rows] & cols[obs.cols]
+    if not stays.any():
+        msg = (
+            "No row and column of the table with an entry is in the side information: nothing "
+            "would be left. Are the labels written in the same way?"
+        )
+        raise EmptyDataError(msg)
+    left = Observations(
+        (np.cumsum(rows) - 1)[obs.rows[stays]],
+        (np.cumsum(cols) - 1)[obs.cols[stays]],
+        obs.values[stays],
+        (int(rows.sum()), int(cols.sum())),
+        weights=None if obs.weights is None else obs.weights[stays],
+        row_labels=[label for label, stay in zip(obs.row_labels or (), rows, strict=True) if stay],
+        col_labels=[label for label, stay in zip(obs.col_labels or (), cols, strict=True) if stay],
+    )
+    return left, keep
+
+
+def _estimator(
+    method: str, row: Axis, col: Axis, common: dict[str, Any], rank: int, random_state: Any
+) -> MatrixRegressor:
+    sides = (row.kernel, col.kernel)
+    if method == "kkmcex":
+        return KKMCEX(*sides, **common)
+    if method == "rrmcex":  # where nothing is known there is no leading direction to cut to
+        ranks = [1.0 if axis.told == NOTHING else 0.99 for axis in (row, col)]
+        return RRMCEX(*sides, *ranks, **common)
+    more = {**common, "rank": rank, "random_state": random_state}
+    if method == "kmc":
+        return KMC(*sides, **more)
+    if method == "mc":
+        return MC(**more)
+    for axis, name in ((row, "rows"), (col, "cols")):
+        if axis.told != NOTHING and axis.features is None:
+            msg = f"method='imc' needs a table of features for {name}=, got {axis.told}."
+            raise ParameterError(msg)
+    return IMC(row.features, col.features, **more)

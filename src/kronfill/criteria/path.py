@@ -1,0 +1,83 @@
+"""One ridge problem for many values of mu: kernels factored once, systems made once where they can.
+
+An identity part of a kernel is split off, K = Phi Phi^T + e I, so that the unknowns are no more
+than the factors have. Where both kernels have one and observations have weights, the weights change
+with mu (:mod:`kronfill.ridge.identity_system`), and each mu has its own system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kronfill.core.operator import pair_products
+from kronfill.ridge.factor_system import FactorSystem
+from kronfill.ridge.identity_system import SpikedSystem, Split
+from kronfill.ridge.problem import RidgeProblem, Sampled
+
+__all__ = ["SplitPath"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class SplitPath:
+    """Two split kernels and the observed entries."""
+
+    row: Split
+    col: Split
+    sampled: Sampled
+
+    @classmethod
+    def of(cls, problem: RidgeProblem) -> SplitPath:
+        """Factor both kernels; the mu of the problem is not used."""
+        return cls(Split.of(problem.row_kernel), Split.of(problem.col_kernel), problem.sampled)
+
+    @property
+    def fold(self) -> float:
+        """e_w e_h, which belongs to mu."""
+        return self.row.ridge * self.col.ridge
+
+    @property
+    def spiked(self) -> bool:
+        """Whether a kernel has an identity part."""
+        return self.row.ridge > 0 or self.col.ridge > 0
+
+    @property
+    def unknowns(self) -> int:
+        """Number of unknowns of a system."""
+        n, l = self.sampled.shape
+        a, b = (int(split.factor.phi.shape[1]) for split in (self.row, self.col))
+        return a * b + (n * b + a * l if self.spiked else 0)
+
+    @cached_property
+    def _axes(self) -> Any:
+        """Bases of both axes, where they do not depend on mu."""
+        return SpikedSystem.of(self.row, self.col, self.sampled, 1.0).axes
+
+    def systems(self, values: Floats) -> Callable[[float], FactorSystem | SpikedSystem]:
+        """From mu to its system, if these values had been observed: (m,) or (m, targets)."""
+        sampled = replace(self.sampled, values=values)
+        if not self.spiked:
+            plain = FactorSystem.of(self.row.factor.phi, self.col.factor.phi, sampled)
+            return lambda mu: plain
+        if sampled.weights is None or self.fold == 0:
+            fixed = SpikedSystem(self._axes, sampled, sampled.weights)
+            return lambda mu: fixed
+        return lambda mu: SpikedSystem.of(self.row, self.col, sampled, mu)
+
+    def elsewhere(self, dual: Floats, rows: Index, cols: Index) -> Floats:
+        """sum_k d_k K_w[i, r_k] K_h[j, c_k] less what an observed entry has to itself, fold d."""
+        p, q = self.row.factor.phi, self.col.factor.phi
+        table = self.sampled.sparse(dual)
+        by_row = table @ q
+        out = pair_products(p @ (p.T @ by_row) + self.row.ridge * by_row, q, rows, cols)
+        if self.col.ridge:
+            out += self.col.ridge * pair_products(p, table.T @ p, rows, cols)
+        return out

@@ -1,0 +1,138 @@
+"""Figure 1 from end to end: run what is missing, then write table, figures and page."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kronfill._atomic import Publication
+from kronfill.paper.limits import limits
+from kronfill.paper.methods import METHODS
+from kronfill.paper.results.figure import draw_bounds, draw_costs, draw_figure, draw_variants
+from kronfill.paper.results.numbers import numbers
+from kronfill.paper.results.page import page
+from kronfill.paper.results.table import algorithms_shown, summarize, to_csv
+from kronfill.paper.results.verdict import Verdict, verdicts
+from kronfill.paper.running.backends import Backend
+from kronfill.paper.running.runner import Watcher, run_plan
+from kronfill.paper.running.spec import Plan
+from kronfill.paper.running.store import Store
+from kronfill.paper.running.work import Settings, settings_for
+
+__all__ = ["Report", "quick_plan", "reproduce", "write_report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run gives.
+
+    Attributes
+    ----------
+    page, table : Path
+        The HTML page and ``fig1.csv``.
+    verdicts : list of Verdict
+        One per curve of the paper.
+    failed : list of dict
+        Cells that failed in every attempt.
+    """
+
+    page: Path
+    table: Path
+    verdicts: list[Verdict]
+    failed: list[dict[str, Any]]
+
+
+def quick_plan(seed: int = 0) -> Plan:
+    """A run of about a minute: N up to 1000, a few realisations.
+
+    Parameters
+    ----------
+    seed : int, default=0
+        Root of all random numbers.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> from kronfill.paper.fig1 import quick_plan
+    >>> quick_plan().sizes
+    (100, 400, 1000)
+    """
+    counts = {"kkmcex": 20, "mc": 3, "mc-0.1": 3, "mc-0.1-gaussian": 3, "kmc-rowwise": 1, "kmc": 1}
+    return Plan(sizes=(100, 400, 1000), counts=counts, seed=seed)
+
+
+def reproduce(plan: Plan, out: Path, backend: Backend, watcher: Watcher | None = None) -> Report:
+    """Run a plan, resuming what is there, and write the report.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to run.
+    out : Path
+        Folder for the store (``store/``) and the results.
+    backend : Backend
+        Where the work is done.
+    watcher : Watcher, optional
+        Is told how it goes.
+
+    Returns
+    -------
+    Report
+    """
+    settings = settings_for(plan.seed)
+    store = Store(out / "store", settings)
+    run_plan(plan, settings, store, backend, watcher)
+    store.merge()
+    return write_report(store, settings, out)
+
+
+def write_report(store: Store, settings: Settings, out: Path) -> Report:
+    """Write table, figures and page of everything that is in a store.
+
+    Parameters
+    ----------
+    store : Store
+        The cells.
+    settings : Settings
+        What they were made with.
+    out : Path
+        Folder for ``fig1.csv``, ``fig1*.png``, ``fig1-numbers.md`` and ``fig1.html``.
+
+    Returns
+    -------
+    Report
+    """
+    records = store.records()
+    points = summarize(records)
+    judged = verdicts(points)
+    shown = set(algorithms_shown().values())
+    bounds = limits(records, settings, [k for k, m in METHODS.items() if m.label in shown])
+    pictures = {
+        "fig1": _png(draw_figure(points)),
+        "fig1-variants": _png(draw_variants(points)),
+        "fig1-bounds": _png(draw_bounds(bounds)),
+        "fig1-costs": _png(draw_costs(records)),
+    }
+    texts = {
+        "fig1.csv": to_csv(points),
+        "fig1-numbers.md": numbers(points, records, judged, bounds),
+        "fig1.html": page(points, records, judged, bounds, settings, pictures),
+    }
+    contents = {name: text.encode("utf-8") for name, text in texts.items()}
+    contents |= {f"{name}.png": png for name, png in pictures.items()}
+    with Publication() as publication:
+        for name, content in contents.items():
+            with publication.open(out / name) as file:
+                file.write(content)
+    return Report(out / "fig1.html", out / "fig1.csv", judged, store.failed())
+
+
+def _png(figure: Any) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=130)
+    return out.getvalue()

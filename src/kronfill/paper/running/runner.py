@@ -1,0 +1,90 @@
+"""Run a plan: what is missing in the store is done, what failed is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kronfill.paper.running.backends import Backend
+from kronfill.paper.running.spec import Cell, Plan
+from kronfill.paper.running.store import Store
+from kronfill.paper.running.work import Settings
+
+__all__ = ["Watcher", "missing_cells", "run_plan"]
+
+ATTEMPTS = 3
+
+
+class Watcher:
+    """Someone who wants to know how a run goes; this one does not."""
+
+    def begin(self, cells: Sequence[Cell]) -> None:
+        """These cells are missing and will be done now."""
+
+    def finish(self, record: dict[str, Any]) -> None:
+        """A cell is done, or has failed in every attempt."""
+
+
+def missing_cells(plan: Plan, store: Store) -> list[Cell]:
+    """Cells of the plan that the store does not have, or has as failed.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is wanted.
+    store : Store
+        What is there.
+
+    Returns
+    -------
+    list of Cell
+    """
+    done = store.done()
+    return [cell for cell in plan.cells() if cell.key not in done]
+
+
+def run_plan(
+    plan: Plan,
+    settings: Settings,
+    store: Store,
+    backend: Backend,
+    watcher: Watcher | None = None,
+) -> list[dict[str, Any]]:
+    """Do every cell that is missing and write each as it completes.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is wanted.
+    settings : Settings
+        Seed and constants.
+    store : Store
+        Where finished cells go.
+    backend : Backend
+        Where the work is done.
+    watcher : Watcher, optional
+        Is told what will be done and what is done.
+
+    Returns
+    -------
+    list of dict
+        Cells of the plan that failed in every attempt; they stay in the store, marked as failed,
+        and the next run tries them again.
+    """
+    watcher = watcher or Watcher()
+    waiting = missing_cells(plan, store)
+    watcher.begin(waiting)
+    failed: list[dict[str, Any]] = []
+    for attempt in range(1, ATTEMPTS + 1):
+        failed = []
+        by_key = {cell.key: cell for cell in waiting}
+        for record in backend.run(waiting, settings):
+            store.put(record)
+            if record["status"] == "failed":
+                failed.append(record)
+            if record["status"] == "done" or attempt == ATTEMPTS:
+                watcher.finish(record)
+        waiting = [by_key[record["key"]] for record in failed]
+        if not waiting:
+            break
+    return failed

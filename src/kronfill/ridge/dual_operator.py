@@ -1,0 +1,244 @@
+"""Products with Kbar = S (K_h (x) K_w) S^T, the kernel over the observed entries, never formed.
+
+With D the sparse matrix of a dual vector, Kbar d are the observed entries of K_w D K_h. A kernel of
+low rank enters through its factor, m times its rank; two dense kernels cost m (N + L), or N L^2 at
+the speed of matrix products where many entries are observed. Rows are done in chunks, so that no
+N x L table arises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from kronfill.core.grouping import Grouped
+from kronfill.core.loops.tables import SparseTables
+from kronfill.core.memory import require_memory
+from kronfill.core.threads import each
+from kronfill.errors import MemoryLimitError
+from kronfill.ridge.problem import KernelLike, Mask
+
+__all__ = ["DualOperator", "Side"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+RTOL = 1e-13
+LOW_RANK = 256
+"""A kernel counts as of low rank up to this, and up to an eighth of its items."""
+PROBES = 64
+CHUNK = 64
+DENSE_SHARE = 0.04
+"""Share of observed entries from which on whole rows are computed by matrix products."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The kernel of one axis at its observed items: a thin factor, a dense matrix, or products."""
+
+    factor: Floats | None
+    matrix: Floats | None
+    kernel: KernelLike | None = None
+
+    @classmethod
+    def of(cls, kernel: KernelLike, items: Index) -> Side:
+        """Factor the kernel if its rank is low, else take its matrix."""
+        if kernel.by_products:
+            return cls(None, None, kernel if len(items) == kernel.n else kernel.take(items))
+        if kernel.split()[1] == 0:
+            thin = kernel.factor(rtol=RTOL, max_rank=max(1, min(LOW_RANK, kernel.n // 8)))
+            if getattr(thin, "residual", 0.0) <= RTOL and thin.phi.shape[1] < len(items):
+                return cls(np.ascontiguousarray(thin.phi[items]), None)
+        advice = "Use solver=kf.PCG() with a kernel of lower rank, or fewer items."
+        require_memory(8.0 * len(items) ** 2, f"A kernel of {len(items):,} observed items", advice)
+        return cls(None, np.ascontiguousarray(kernel.block(items, items)))
+
+    def times(self, table: Floats) -> Floats:
+        """K times a table with one row per item."""
+        if self.factor is not None:
+            return np.asarray(self.factor @ (self.factor.T @ table))
+        if self.kernel is not None:
+            return self.kernel.apply(table)
+        return np.asarray(np.asarray(self.matrix) @ table)
+
+    def columns(self, items: Index) -> Floats:
+        """K[:, items]."""
+        if self.factor is not None:
+            return np.asarray(self.factor[items] @ self.factor.T).T
+        if self.kernel is not None:
+            return self.kernel.block(None, items)
+        # Rows of the symmetric matrix are contiguous, columns are not.
+        return np.asarray(self.matrix)[items].T
+
+    def diagonal(self) -> Floats:
+        """Diagonal of K, estimated from products with random signs where these are cheap."""
+        if self.factor is not None:
+            return np.asarray(np.einsum("ij,ij->i", self.factor, self.factor))
+        if self.kernel is not None:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.kernel.n, PROBES))
+            guess = np.mean(signs * self.kernel.apply(signs), axis=1)
+            return np.asarray(np.maximum(guess, 0.1 * float(np.abs(guess).mean())))
+        return np.diagonal(np.asarray(self.matrix)).copy()
+
+
+class DualOperator(LinearOperator):  # type: ignore[misc]
+    """Kbar as a SciPy ``LinearOperator`` on vectors in the caller's order.
+
+    Parameters
+    ----------
+    row_kernel, col_kernel : KernelLike
+        The kernels.
+    mask : Mask
+        The observed entries; weights are not used here.
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> from kronfill.ridge.dual_operator import DualOperator
+    >>> from kronfill.ridge.problem import Mask
+    >>> mask = Mask(np.array([0, 1]), np.array([0, 0]), (2, 1))
+    >>> rows = kf.kernels.precomputed([[2.0, 1.0], [1.0, 2.0]])
+    >>> DualOperator(rows, kf.kernels.identity(1), mask) @ np.array([1.0, 0.0])
+    array([2., 1.])
+    """
+
+    def __init__(self, row_kernel: KernelLike, col_kernel: KernelLike, mask: Mask) -> None:
+        items_r, at_r = np.unique(mask.rows, return_inverse=True)
+        items_c, at_c = np.unique(mask.cols, return_inverse=True)
+        self.at = (at_r, at_c)
+        self.sides = (Side.of(row_kernel, items_r), Side.of(col_kernel, items_c))
+        self._by_rows = Grouped.by(at_r, at_c, len(items_r))
+        self._by_cols = Grouped.by(at_c, at_r, len(items_c))
+        self._tables = SparseTables(self._by_rows, self._by_cols)
+        self._swapped = SparseTables(self._by_cols, self._by_rows)
+        self._product = self._choose()
+        super().__init__(np.dtype(float), (len(at_r), len(at_r)))
+
+    def _choose(self) -> Callable[[Floats], Floats]:
+        row, col = self.sides
+        if col.factor is not None and (
+            row.factor is None or col.factor.shape[1] <= row.factor.shape[1]
+        ):
+            return self._through_columns
+        if row.factor is not None:
+            return self._through_rows
+        if row.kernel is None and col.kernel is None:
+            return self._through_both
+        if row.kernel is None or col.kernel is None:
+            return self._through_products
+        msg = (
+            "Both kernels are of graphs too large for a matrix. Give one a larger t or sigma and "
+            "cut it to its leading part: kf.RRMCEX(row_kernel, col_kernel, row_rank=..., "
+            "col_rank=...)."
+        )
+        raise MemoryLimitError(msg)
+
+    def _matvec(self, d: Floats) -> Floats:
+        return self._product(np.ravel(d))
+
+    def _rmatvec(self, d: Floats) -> Floats:
+        return self._product(np.ravel(d))
+
+    def _through_columns(self, d: Floats) -> Floats:
+        """(K_w (D Q)) Q^T at the observed entries, K_h = Q Q^T."""
+        row, col = self.sides
+        assert col.factor is not None
+        table = row.times(self._tables.sums(col.factor, d[self._by_rows.order], 0))
+        out = np.empty_like(d)
+        out[self._by_rows.order] = self._tables.products(np.ascontiguousarray(table), col.factor)
+        return out
+
+    def _through_rows(self, d: Floats) -> Floats:
+        """The same with rows and columns exchanged."""
+        row, col = self.sides
+        assert row.factor is not None
+        table = col.times(self._swapped.sums(row.factor, d[self._by_cols.order], 0))
+        out = np.empty_like(d)
+        out[self._by_cols.order] = self._swapped.products(np.ascontiguousarray(table), row.factor)
+        return out
+
+    def _through_products(self, d: Floats) -> Floats:
+        """K_w D K_h for blocks of columns, where one kernel is known by its products."""
+        row, col = self.sides
+        tables, order, group = self._tables, self._by_rows.order, self._by_cols
+        if col.matrix is None:
+            row, col = col, row
+            tables, order, group = self._swapped, self._by_cols.order, self._by_rows
+        assert col.matrix is not None
+        out, given = np.empty_like(d), d[order]
+        for start in range(0, len(col.matrix), CHUNK):
+            stop = min(start + CHUNK, len(col.matrix))
+            block = np.ascontiguousarray(col.matrix[:, start:stop])
+            table = row.times(tables.sums(block, given, 0))
+            part = slice(group.indptr[start], group.indptr[stop])
+            column = np.repeat(np.arange(stop - start), np.diff(group.indptr[start : stop + 1]))
+            out[group.order[part]] = table[group.inner[part], column]
+        return out
+
+    def _through_both(self, d: Floats) -> Floats:
+        row, col = self.sides
+        assert row.matrix is not None
+        assert col.matrix is not None
+        rows, cols = self._by_rows, self._by_cols
+        out = np.empty_like(d)
+        grid = len(d) > DENSE_SHARE * len(row.matrix) * len(col.matrix)
+        sides = (d, row.matrix, col.matrix)
+        groups = (cols.indptr, cols.inner, cols.order, rows.indptr, rows.inner, rows.order)
+        n = len(row.matrix)
+
+        def job(s: int) -> None:
+            start = s * CHUNK
+            _dense_chunk(*sides, start, min(CHUNK, n - start), *groups, grid, out)
+
+        each(-(-n // CHUNK), job)
+        return out
+
+    def entries(self, chosen: Index) -> Floats:
+        """Kbar[:, chosen]."""
+        (row, col), (at_r, at_c) = self.sides, self.at
+        out = row.columns(at_r[chosen]).T[:, at_r]
+        out *= col.columns(at_c[chosen]).T[:, at_c]
+        return out.T
+
+    def corner(self, first: Index, second: Index) -> Floats:
+        """Kbar[first, second]."""
+        (row, col), (at_r, at_c) = self.sides, self.at
+        left = row.columns(at_r[second])[at_r[first]]
+        return np.asarray(left * col.columns(at_c[second])[at_c[first]])
+
+    def diagonal(self) -> Floats:
+        """Diagonal of Kbar."""
+        (row, col), (at_r, at_c) = self.sides, self.at
+        return np.asarray(row.diagonal()[at_r] * col.diagonal()[at_c])
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+def _dense_chunk(d, kr, kc, start, n, ptr_c, row_of, at_c, ptr_r, col_of, at_r, grid, out):  # type: ignore[no-untyped-def]
+    """Entries of (K_w D K_h) in the rows start, ..., start + n - 1."""
+    count = len(kc)
+    work = np.zeros((count, n))
+    for c in range(count):  # work = D^T K_w[:, rows]
+        w = work[c]
+        for k in range(ptr_c[c], ptr_c[c + 1]):
+            left = kr[row_of[k], start : start + n]
+            v = d[at_c[k]]
+            for i in range(n):
+                w[i] += v * left[i]
+    turned = work.T.copy()
+    if grid:
+        turned = np.dot(turned, kc)
+    for i in range(n):
+        t = turned[i]
+        for k in range(ptr_r[start + i], ptr_r[start + i + 1]):
+            if grid:
+                out[at_r[k]] = t[col_of[k]]
+            else:
+                right = kc[col_of[k]]
+                v = 0.0
+                for j in range(count):
+                    v += t[j] * right[j]
+                out[at_r[k]] = v

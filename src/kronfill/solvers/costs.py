@@ -1,0 +1,150 @@
+"""What each solver is expected to cost: seconds and bytes, from counts of operations.
+
+The rates were measured on two cores; the choice between solvers depends on their ratios only, which
+change little from machine to machine. ``python -m benchmarks.choice`` compares with the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kronfill.core.operator import uses_grams
+from kronfill.ridge.dual_operator import DENSE_SHARE
+from kronfill.ridge.problem import Sampled
+from kronfill.solvers.dual_pcg import default_rank
+
+__all__ = [
+    "Cost", "Size", "affordable_rank", "cholesky", "dual_pcg", "grid_eigen", "pcg",
+    "primal_direct", "spiked", "spiked_dual",
+]  # fmt: skip
+
+PRODUCT = 1 / 6e10
+"""Seconds of a multiplication in a matrix product."""
+PASS = 1 / 2.7e10
+"""Seconds of a multiplication in a loop over observations."""
+EIGEN = 1.2e-10
+"""Seconds of an eigendecomposition over the cube of its size."""
+OBSERVATION = 1.0e-7
+"""Seconds of sorting an observation, and of what else is done once with each."""
+EVALUATION = 8e-9
+"""Seconds of an entry of a kernel."""
+START = 3e-3
+"""Seconds that any iterative solver takes before its first iteration."""
+SPIKED_ITERATIONS, DUAL_ITERATIONS, SPIKED_DUAL_ITERATIONS = 35, 100, 45
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a cost depends on."""
+
+    m: int
+    shape: tuple[int, int]
+    items: tuple[int, int]
+    """Rows and columns with an observation."""
+    effects: int = 0
+    """Number of effects, the mean included."""
+
+    @classmethod
+    def of(cls, s: Sampled) -> Size:
+        """The size of a problem with these observations."""
+        rows, cols = (int(np.count_nonzero(count)) for count in s.mask.counts)
+        effects = 0
+        if s.effects is not None:
+            kinds = {"mean": 0, "rows": s.shape[0], "cols": s.shape[1], "both": sum(s.shape)}
+            effects = 1 + kinds[s.effects.kind]
+        return cls(s.m, s.shape, (rows, cols), effects)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Expected seconds and bytes."""
+
+    seconds: float
+    bytes: float
+
+
+def cholesky(size: Size) -> Cost:
+    """Form Kbar, factor it, measure the residual."""
+    m, (r, c), extra = size.m, size.items, size.effects
+    kernels = EVALUATION * (r * r + c * c)
+    seconds = PRODUCT * (m**3 / 6 + m * m * extra) + 6e-9 * m * m + kernels + 2e-3
+    return Cost(seconds, 8.0 * (m * m + 2 * m * extra + r * r + c * c))
+
+
+def grid_eigen(size: Size) -> Cost:
+    """Two eigendecompositions and a few products for each effect."""
+    n, l = size.shape
+    products = (6 + 4 * size.effects) * PRODUCT * n * l * (n + l)
+    seconds = EIGEN * (n**3 + l**3) + products + 2 * OBSERVATION * size.m
+    return Cost(seconds, 8.0 * (3 * n * n + 3 * l * l + 6 * n * l))
+
+
+def affordable_rank(n: int, seconds: float) -> int:
+    """Largest rank d for which a factor of n items takes no more than this: a d^2 + b d + c."""
+    a, b = 6.5e-11 * n, 1.2e-8 * n + 2e-5
+    return int(((b * b + 4 * a * max(0.0, seconds - 5e-4)) ** 0.5 - b) / (2 * a))
+
+
+def primal_direct(size: Size, ranks: tuple[int, int]) -> Cost:
+    """Normal equations and their factorisation."""
+    (a, b), m, extra = ranks, size.m, size.effects
+    unknowns = a * b
+    gram = PRODUCT * (size.shape[0] * unknowns**2 / 4 + 2 * m * b * b) + 3e-8 * unknowns**2
+    solve = PRODUCT * (unknowns**3 / 6 + unknowns**2 * (extra + 10) + 10 * extra**3)
+    seconds = gram + solve + OBSERVATION * m + 1e-3
+    return Cost(seconds, 20.0 * unknowns * (unknowns + extra) + 40.0 * m)
+
+
+def pcg(size: Size, ranks: tuple[int, int]) -> Cost:
+    """Rotation of the factors, then passes over the observations."""
+    a, b = max(ranks), min(ranks)
+    outer = size.shape[0] if ranks[0] >= ranks[1] else size.shape[1]
+    rotate = EIGEN * (a**3 + b**3) + 1.5 * PRODUCT * (outer * a * a + max(size.shape) * b * b)
+    sweep = 2 * PRODUCT * outer * a * b + 2e-8 * a * b
+    if uses_grams(size.m, outer, b) and size.effects <= 1:
+        rotate += 2 * PRODUCT * size.m * b * b
+        sweep += PASS * outer * b * b
+    else:
+        sweep += 2 * PASS * size.m * b * (2 if size.effects > 1 else 1)
+    # Passes grow with unknowns per observation; where nothing is missing the basis is exact.
+    missing = max(0.0, 1 - size.m / (size.shape[0] * size.shape[1]))
+    passes = 3 + (4 + 12 * (a * b / size.m) ** 0.25) * missing**0.15
+    memory = 8.0 * (3 * (size.shape[0] * ranks[0] + size.shape[1] * ranks[1]) + 20 * a * b)
+    seconds = START + rotate + passes * sweep + OBSERVATION * size.m
+    return Cost(seconds, memory + 50.0 * size.m)
+
+
+def spiked(size: Size, ranks: tuple[int, int]) -> Cost:
+    """The same with identity parts."""
+    (n, l), (a, b) = size.shape, ranks
+    unknowns = n * b + l * a + a * b
+    sweep = 4 * PRODUCT * (n + l) * a * b + 5e-8 * unknowns + 2 * PASS * size.m * (a + b)
+    setup = EIGEN * (a**3 + b**3) + 4 * PRODUCT * (n * a * a + l * b * b)
+    seconds = START + setup + SPIKED_ITERATIONS * sweep + 2 * OBSERVATION * size.m
+    return Cost(seconds, 8.0 * (14 * unknowns + 6 * (n * a + l * b)) + 70.0 * size.m)
+
+
+def spiked_dual(size: Size) -> Cost:
+    """Dual PCG for kernels with identity parts, which make it converge sooner."""
+    return dual_pcg(size, (None, None), SPIKED_DUAL_ITERATIONS)
+
+
+def dual_pcg(
+    size: Size, ranks: tuple[int | None, int | None], iterations: int = DUAL_ITERATIONS
+) -> Cost:
+    """Preconditioner, then products with Kbar; a rank of None is a kernel of full rank."""
+    m, (r, c) = size.m, size.items
+    thin = [rank for rank in ranks if rank is not None]
+    if thin:
+        other = c if ranks[0] == min(thin) else r
+        product = 2 * PASS * m * min(thin) + PRODUCT * other * other * min(thin)
+    elif m > DENSE_SHARE * r * c:
+        product = PASS * m * r + PRODUCT * r * c * c
+    else:
+        product = PASS * m * (r + 3 * c)
+    k = default_rank(m)
+    setup = START + 3 * PRODUCT * m * k * k + 3e-8 * m * k + 1e-8 * (r * r + c * c)
+    seconds = setup + iterations * (product + 2e-9 * m * k) + 2 * OBSERVATION * m
+    return Cost(seconds, 8.0 * (3 * m * k + r * r + c * c) + 80.0 * m)

@@ -1,0 +1,4 @@
+"""What a streamed fit keeps on disk: sorted partitions, sums that were reached, locks.
+
+Every file is there whole or not at all.
+"""
