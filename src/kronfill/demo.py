@@ -18,16 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._atomic import written_whole
+from kronfill._optional import needed
+from kronfill._types import Floats
 from kronfill.completion.table import METHODS, complete
 from kronfill.data import Observations
 from kronfill.data.datasets import load_bixi
-from kronfill.data.reading.frames import import_pandas
-from kronfill.errors import MissingDependencyError
 from kronfill.ridge.effects import EffectsDesign
 
 __all__ = ["Split", "main", "run"]
 
-Floats = NDArray[np.float64]
 OUTPUT = Path("demo-output") / "bixi.png"
 
 
@@ -91,7 +90,7 @@ def _effects(split: Split, kind: Any) -> Floats:
 
 def _method(name: str) -> Callable[[Split], Floats]:
     def predict(split: Split) -> Floats:
-        pd = import_pandas("the demonstration")
+        pd = needed("pandas", "The demonstration")
         table = pd.DataFrame(split.seen, index=split.stations.index, columns=split.days.index)
         return complete(table, split.stations, split.days, method=name).model.predict_matrix()
 
@@ -114,12 +113,8 @@ def run(split: Split) -> Iterator[tuple[str, float, float, float, Floats]]:
 
 def draw(split: Split, predicted: Floats, path: Path) -> None:
     """Save a picture of the true, the observed and the predicted table."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        msg = "The picture needs matplotlib: pip install 'kronfill[plots]'"
-        raise MissingDependencyError(msg) from None
-    figure = Figure(figsize=(12, 6.2), layout="constrained")
+    drawing = needed("matplotlib.figure", "The picture")
+    figure = drawing.Figure(figsize=(12, 6.2), layout="constrained")
     axes = figure.subplots(1, 3, sharex=True, sharey=True)
     # Busiest stations on top, hidden ones below, so that both are easy to see.
     level = np.nanmean(np.where(np.isnan(split.truth), predicted, split.truth), axis=1)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill import kernels
+from kronfill._types import Floats
 from kronfill.data.datasets import Published, load_bixi, load_drug_response, load_seattle
 from kronfill.kernels import Kernel
 
 __all__ = ["LOADERS", "Problem"]
 
-Floats = NDArray[np.float64]
 OWN = 0.3
 """Weight of the identity part, by which an item may differ from what is known about it."""
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.bench.problems import LOADERS, Problem
 from kronfill.data import Observations
 from kronfill.data.datasets import Published
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DATASETS", "METHODS", "SPLITS", "Benchmark", "Line", "run", "show"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 RANK = 10
 """Latent factors of MC, KMC and IMC."""
 CUT = 30

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from kronfill._optional import needed
 from kronfill.bounds.bound import Bound
-from kronfill.errors import MissingDependencyError, ParameterError
+from kronfill.errors import ParameterError
 
 __all__ = ["draw_terms", "import_pyplot"]
 
@@ -26,12 +27,7 @@ COLORS = {
 
 def import_pyplot() -> Any:
     """Return matplotlib.pyplot, or say how to install it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        msg = "drawing needs matplotlib, which is not installed: pip install 'kronfill[plots]'"
-        raise MissingDependencyError(msg) from error
-    return plt
+    return needed("matplotlib.pyplot", "Drawing")
 
 
 def draw_terms(bounds: Sequence[Bound], ceiling: float, ax: Any = None) -> Any:

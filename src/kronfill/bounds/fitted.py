@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill._types import Floats
 from kronfill.bounds.classes.sides import Side
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor
@@ -40,7 +40,6 @@ __all__ = [
     "value_nuclear_norm",
 ]
 
-Floats = NDArray[np.float64]
 CHUNK = 4_000_000
 
 

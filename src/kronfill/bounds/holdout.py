@@ -9,14 +9,12 @@ functions of sums drawn without replacement are at most those with replacement.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from kronfill._types import Floats
 from kronfill.bounds.splits import Sizes
 
 __all__ = ["empirical_bernstein", "kl_hoeffding", "rest_mean", "serfling"]
-
-Floats = NDArray[np.float64]
 
 
 def serfling(losses: Floats, population: int, bound: float, delta: float) -> float:

@@ -14,14 +14,12 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.data._arrays import finite_array
 from kronfill.errors import DataError, ParameterError
 
 __all__ = ["Absolute", "Loss", "Square", "Truncated", "as_loss", "check_range"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,15 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp, rel_entr
 
+from kronfill._types import Floats, Index
 from kronfill.bounds.splits import Sizes, Split
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 
 __all__ = ["SamplingTest", "holdout_p_value", "sampling_test"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 STEP = 8.0
 """Ratio of neighbouring concentrations of the alternatives to a random hold-out."""
 

@@ -13,9 +13,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, polygamma
 
+from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.data._arrays import plain_array
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
@@ -23,8 +23,6 @@ from kronfill.estimators.inputs import as_indices
 
 __all__ = ["EntrySet", "Grid", "Listed", "Sizes", "Split"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 LISTABLE = 1_000_000
 LARGE = 1_000_000
 """From here on sums of 1 / j^2 are bounded by an integral, to 12 digits."""

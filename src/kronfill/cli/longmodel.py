@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.completion.details import CHUNK, STATUS, Described, Index
+from kronfill._types import Index
+from kronfill.completion.details import CHUNK, STATUS, Described
 from kronfill.completion.intervals import Intervals
 from kronfill.errors import ParameterError
 from kronfill.estimators.longtables import without_observations

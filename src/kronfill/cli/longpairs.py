@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Index
 from kronfill.cli.inputs import ask_pairs
 from kronfill.cli.longfiles import is_parquet
 from kronfill.completion.details import CHUNK, STATUS
@@ -21,7 +21,6 @@ from kronfill.streaming.storage.partitions import Partitions
 
 __all__ = ["Asked", "described"]
 
-Index = NDArray[np.intp]
 Block = tuple[Index, Index]
 
 

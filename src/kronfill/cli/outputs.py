@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kronfill._atomic import Publication, written_whole
+from kronfill._optional import needed
 from kronfill.cli.session import Session
 from kronfill.data.reading.file_table import FileTable
-from kronfill.errors import MissingDependencyError, ParameterError
+from kronfill.errors import ParameterError
 
 __all__ = [
     "SUFFIXES", "TextStyle", "check_outputs", "named_as", "save_model", "text_style", "write_table",
@@ -225,11 +226,7 @@ class _Excel(_Writer):
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
-        try:
-            import openpyxl  # type: ignore[import-untyped, unused-ignore]
-        except ImportError:
-            msg = "Writing an Excel file needs openpyxl: pip install 'kronfill[excel]'"
-            raise MissingDependencyError(msg) from None
+        openpyxl = needed("openpyxl", "Writing an Excel file")
         self._cell = openpyxl.cell.cell
         self._book = openpyxl.Workbook(write_only=True)
         self._sheet = self._book.create_sheet("kronfill")

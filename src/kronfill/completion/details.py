@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._optional import needed
+from kronfill._types import Floats, Index
 from kronfill.completion.intervals import Intervals, intervals_for
 from kronfill.completion.newcomers import Newcomers, newcomers
 from kronfill.data import Observations
 from kronfill.data._arrays import plain_array
-from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["STATUS", "Described", "check_level"]
 
-Index = NDArray[np.intp]
-Floats = NDArray[np.float64]
 Both = tuple[Newcomers | None, Newcomers | None]
 
 STATUS = ("observed", "filled", "extrapolated")
@@ -104,7 +103,7 @@ class Described:
         >>> list(details["status"]), bool(details["lower"][1] < details["value"][1])
         (['observed', 'filled'], True)
         """
-        pd = import_pandas("details")
+        pd = needed("pandas", "Details")
         blocks = list(self.iter_details(pairs, level=level, intervals=intervals))
         return cast("DataFrame", pd.concat(blocks, ignore_index=True) if blocks[1:] else blocks[0])
 
@@ -173,7 +172,7 @@ class Described:
     def _described(
         self, at_r: NDArray[np.intp], at_c: NDArray[np.intp], level: float, intervals: Intervals
     ) -> DataFrame:
-        pd = import_pandas("details")
+        pd = needed("pandas", "Details")
         obs = self.observations
         value = self.model.predict(np.column_stack([at_r, at_c])) if len(at_r) else np.empty(0)
         status, seen = self._status_at(at_r, at_c)
@@ -267,7 +266,7 @@ class Described:
     def _mixed(
         self, at_r: Index, at_c: Index, new: Both, level: float, made: Intervals
     ) -> DataFrame:
-        pd = import_pandas("predictions")
+        pd = needed("pandas", "Predictions")
         n, l = self.observations.shape
         known = (at_r < n) & (at_c < l)
         parts = [self._described(at_r[known], at_c[known], level, made)]

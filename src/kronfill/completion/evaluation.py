@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
@@ -28,8 +28,6 @@ __all__ = [
     "cross_validate", "evaluate", "hold_out", "score",
 ]  # fmt: skip
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 Splits = list[tuple[Index, Index]]
 Progress = Callable[[str, float], None]
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from kronfill._types import Floats, Index
 from kronfill.completion.evaluation import KINDS, Evaluation, counted, hold_out
 from kronfill.data._counts import count_of
 from kronfill.errors import DataError, ParameterError
@@ -27,8 +28,6 @@ __all__ = [
     "wants_hidden",
 ]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 METHODS = ("auto", "gaussian", "calibrated", "none")
 WORK = 5e11

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from kronfill._optional import needed
+from kronfill._types import Floats
 from kronfill.completion.sides import feature_kinds, internal_features, kernel_of, leaves
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
-from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import FeatureError, LabelError, ParameterError
 from kronfill.estimators import MC
 from kronfill.kernels import Kernel, Parts
 from kronfill.kernels._frames import as_pandas, is_frame
-from kronfill.kernels._indexing import FloatArray
 from kronfill.kernels._newitems import check_possible, too_similar
 from kronfill.kernels.given import Constant, Identity, SimilarityKernel, similarities
 
@@ -127,7 +127,7 @@ def _by_features(model: Any, axis: int, new: Any, name: str) -> Newcomers:
 
 def _by_number(new: Any, name: str) -> Newcomers:
     """Items of which nothing is known; they may have labels."""
-    pd = import_pandas("new rows and columns")
+    pd = needed("pandas", "New rows and columns")
     if is_frame(new) and new.shape[1]:
         msg = (
             f"Nothing is known about the {name}s of this table, so that what is said about new "
@@ -175,7 +175,7 @@ def _refuse_unlabelled(kernel: SimilarityKernel, new: Any, name: str) -> None:
         raise LabelError(msg)
 
 
-def _usual_selves(kernel: SimilarityKernel, cross: FloatArray) -> FloatArray:
+def _usual_selves(kernel: SimilarityKernel, cross: Floats) -> Floats:
     """What all known items are similar to themselves, NaN if they differ or it cannot be."""
     usual = np.full(len(cross), np.nan)
     if kernel.by_products:  # the diagonal of a large graph takes long, and is not constant

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._optional import needed
 from kronfill.completion.details import STATUS, Described
 from kronfill.completion.problem import METHODS, Problem, labelled
 from kronfill.data import Observations
 from kronfill.data._counts import count_of
-from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import KronfillWarning, ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
 from kronfill.estimators.posterior import GaussianProcessReading
@@ -229,7 +229,7 @@ class Completion(Described):
 
     def _frame(self, values: NDArray[Any]) -> DataFrame:
         """Values of the first rows and columns, or of all, with their labels."""
-        pd = import_pandas("completed tables")
+        pd = needed("pandas", "Completed tables")
         index, columns = (own[:size] for own, size in zip(self._index, values.shape, strict=True))
         return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
 
@@ -265,7 +265,7 @@ class Completion(Described):
         DataFrame
             Columns "row", "rank", "column" and "value", best first.
         """
-        pd = import_pandas("best columns per row")
+        pd = needed("pandas", "Best columns per row")
         check_rank(n, "n")
         obs = self.observations
         rows = [rows] if isinstance(rows, str) else rows
@@ -362,7 +362,7 @@ class Completion(Described):
 
     def _extended(self, method: Callable[[Any, Any], Any], rows: Any, cols: Any) -> DataFrame:
         """What a method of the model says about new rows and columns, labelled."""
-        pd = import_pandas("extrapolated tables")
+        pd = needed("pandas", "Extrapolated tables")
         new = self._newcomers(rows, cols)
         values = method(*(None if part is None else part.given for part in new))
         index, columns = (
@@ -473,7 +473,7 @@ class Completion(Described):
 
 def _longer(own: Any, labels: tuple[Any, ...]) -> Any:
     """The index of the table, kept as it is, with further labels behind."""
-    pd = import_pandas("completed tables")
+    pd = needed("pandas", "Completed tables")
     if not isinstance(own, pd.Index):
         return pd.Index(list(labels), tupleize_cols=False)
     more = list(labels[len(own) :])

@@ -9,12 +9,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.threads import each, over
 
 __all__ = ["Grouped", "totals"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 DIGIT = 9

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, lapack, solve_triangular
 
+from kronfill._types import Floats, Index
 from kronfill.core.memory import require_memory
 from kronfill.core.products import row_major
 from kronfill.core.threads import one_blas_thread
@@ -19,10 +20,8 @@ from kronfill.errors import KernelError, NonFiniteError, ParameterError, ShapeEr
 
 __all__ = ["LowRankFactor", "check_limits", "pivoted_cholesky"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-Columns = Callable[[IntArray], FloatArray]
-Submatrix = Callable[[IntArray, IntArray], FloatArray]
+Columns = Callable[[Index], Floats]
+Submatrix = Callable[[Index, Index], Floats]
 
 # A residual diagonal entry below this share of its original is rounding error, not information.
 _ROUNDING = 32 * float(np.finfo(np.float64).eps)
@@ -59,8 +58,8 @@ class LowRankFactor:
     True
     """
 
-    phi: FloatArray
-    pivots: IntArray | None
+    phi: Floats
+    pivots: Index | None
     residual: float
 
     def __post_init__(self) -> None:
@@ -87,7 +86,7 @@ class LowRankFactor:
         kind = "explicit" if self.pivots is None else "pivoted"
         return f"LowRankFactor(n={self.n}, rank={self.rank}, {kind}, residual={self.residual:.2g})"
 
-    def extend(self, cross_to_pivots: npt.ArrayLike) -> FloatArray:
+    def extend(self, cross_to_pivots: npt.ArrayLike) -> Floats:
         """Return the rows of the factor that belong to new items.
 
         Parameters
@@ -189,7 +188,7 @@ def pivoted_cholesky(
     limit = diag.size if max_rank is None else min(int(max_rank), diag.size)
     if submatrix is None:
 
-        def submatrix(rows: IntArray, cols: IntArray) -> FloatArray:
+        def submatrix(rows: Index, cols: Index) -> Floats:
             return columns(cols)[rows]
 
     state = _Factorisation(diag, limit, rtol, np.random.default_rng(seed))
@@ -228,9 +227,7 @@ def check_limits(rtol: float, max_rank: int | None) -> None:
 class _Factorisation:
     """The factor as it grows, and the diagonal of what is left of the matrix."""
 
-    def __init__(
-        self, diagonal: FloatArray, limit: int, rtol: float, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, diagonal: Floats, limit: int, rtol: float, rng: np.random.Generator) -> None:
         self.n = diagonal.size
         self.limit = limit
         self.rng = rng
@@ -240,18 +237,18 @@ class _Factorisation:
         self.left = diagonal.copy()
         self.rank = 0
         # Columns are added at the end of a column-major array, so the used part is contiguous.
-        self.buffer: FloatArray = np.empty((self.n, min(limit, _FIRST_CAPACITY)), order="F")
+        self.buffer: Floats = np.empty((self.n, min(limit, _FIRST_CAPACITY)), order="F")
         self.pivots = np.empty(limit, dtype=np.intp)
 
     @property
-    def phi(self) -> FloatArray:
+    def phi(self) -> Floats:
         return self.buffer[:, : self.rank]
 
     @property
     def finished(self) -> bool:
         return self.rank >= self.limit or float(self.left.sum()) <= self.goal
 
-    def draw(self, block_size: int) -> IntArray:
+    def draw(self, block_size: int) -> Index:
         """Draw distinct candidates with probability proportional to the residual diagonal."""
         self.left[self.left <= self.floor] = 0.0
         (alive,) = np.nonzero(self.left)
@@ -262,7 +259,7 @@ class _Factorisation:
         times = self.rng.standard_exponential(alive.size) / self.left[alive]
         return alive[np.argpartition(times, size - 1)[:size]]
 
-    def filter(self, candidates: IntArray, gram: FloatArray) -> tuple[IntArray, FloatArray]:
+    def filter(self, candidates: Index, gram: Floats) -> tuple[Index, Floats]:
         """Keep the candidates that a greedy Cholesky of their residual finds informative."""
         rows = self.phi[candidates]
         residual = np.array(gram, order="F")
@@ -282,7 +279,7 @@ class _Factorisation:
         kept = candidates[order[:rank] - 1]
         return kept, np.tril(lower[:rank, :rank])
 
-    def append(self, kept: IntArray, columns: FloatArray, lower: FloatArray) -> None:
+    def append(self, kept: Index, columns: Floats, lower: Floats) -> None:
         """Add the columns of the pivots `kept`, whose residual is ``lower @ lower.T``."""
         fresh = np.array(columns, order="F")
         if self.rank:
@@ -307,7 +304,7 @@ class _Factorisation:
         np.clip(self.left, 0.0, None, out=self.left)
         self.left[kept] = 0.0
 
-    def _columns_needed(self, fresh: FloatArray) -> int:
+    def _columns_needed(self, fresh: Floats) -> int:
         """Count the leading columns of the last block that are enough to reach the goal."""
         removed = np.cumsum(np.einsum("ij,ij->j", fresh, fresh))
         enough = float(self.left.sum()) - removed <= self.goal
@@ -323,7 +320,7 @@ class _Factorisation:
             f"a factor of {self.n} items and rank {capacity}",
             "Allow a larger residual (rtol) or limit the rank (max_rank).",
         )
-        larger: FloatArray = np.empty((self.n, capacity), order="F")
+        larger: Floats = np.empty((self.n, capacity), order="F")
         larger[:, : self.rank] = self.phi
         self.buffer = larger
 
@@ -332,7 +329,7 @@ class _Factorisation:
         return LowRankFactor(row_major(self.phi), self.pivots[: self.rank].copy(), residual)
 
 
-def _checked_diagonal(diagonal: npt.ArrayLike) -> FloatArray:
+def _checked_diagonal(diagonal: npt.ArrayLike) -> Floats:
     """Return the diagonal as a float array, or say what is wrong with it."""
     diag = np.asarray(diagonal, dtype=np.float64)
     if diag.ndim != 1:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from kronfill._types import Floats, Index
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops import passes
 from kronfill.core.loops.lanes import lined
@@ -23,8 +24,6 @@ from kronfill.core.threads import one_blas_thread
 
 __all__ = ["SampledKronecker", "pair_products", "row_grams", "uses_grams"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 SEGMENTS = 32
 FEWEST_SEGMENTS = 8

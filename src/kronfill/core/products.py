@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.threads import each
 
 __all__ = ["gram", "matmul", "row_major", "transposed_matmul"]
 
-Floats = NDArray[np.float64]
 STEP = 256
 PARTS = 32
 

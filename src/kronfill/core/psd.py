@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh, lapack
 
+from kronfill._types import Floats
 from kronfill.data._arrays import plain_array
 from kronfill.data.reading.frames import refuse_coordinates
 from kronfill.errors import NonFiniteError, NotPSDError, NotSymmetricError, ShapeError
 
 __all__ = ["as_real", "check_square", "check_symmetric_psd", "nearest_psd"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # Entries K[i, j] and K[j, i] may differ by this share of the largest entry.
 _SYMMETRY = 1e-10
@@ -26,7 +26,7 @@ _BLOCK = 512
 
 def check_symmetric_psd(
     matrix: npt.ArrayLike, name: str = "kernel", *, copy: bool = True
-) -> FloatArray:
+) -> Floats:
     """Check that a matrix is finite, symmetric and positive semidefinite, and return it.
 
     Parameters
@@ -73,7 +73,7 @@ def check_symmetric_psd(
     _check_finite(K, name)
     exact = _check_symmetric(K, name)
     shared = exact and not copy
-    work: FloatArray = np.empty(K.shape, order="F")
+    work: Floats = np.empty(K.shape, order="F")
     _write(work, K, exact)
     largest = float(np.abs(np.diagonal(work)).max())
     shift = _SHIFT * len(K) * _EPS * (largest if largest > 0 else float(np.abs(K).max()))
@@ -90,7 +90,7 @@ def check_symmetric_psd(
     return result
 
 
-def _write(out: FloatArray, K: FloatArray, exact: bool) -> None:
+def _write(out: Floats, K: Floats, exact: bool) -> None:
     """Write the symmetric part of K; of an exactly symmetric matrix that is K itself."""
     if exact:
         out.T[...] = K
@@ -127,18 +127,18 @@ def nearest_psd(matrix: Any) -> Any:
     """
     K = _square_floats(matrix, "matrix")
     _check_finite(K, "matrix")
-    work: FloatArray = np.empty(K.shape, order="F")
+    work: Floats = np.empty(K.shape, order="F")
     _symmetrise_into(work, K)
     values, vectors = eigh(work, overwrite_a=True, check_finite=False)
     half = vectors * np.sqrt(np.clip(values, 0.0, None))
     # numpy recognises A @ A.T and returns an exactly symmetric product.
-    product: FloatArray = half @ half.T
+    product: Floats = half @ half.T
     if hasattr(matrix, "set_axis"):  # a data frame keeps its labels
         return type(matrix)(product, index=matrix.index, columns=matrix.columns)
     return product
 
 
-def as_real(values: Any, name: str) -> FloatArray:
+def as_real(values: Any, name: str) -> Floats:
     """Return an array of float64, without copying where possible; only real numbers will do.
 
     Parameters
@@ -170,7 +170,7 @@ def as_real(values: Any, name: str) -> FloatArray:
         raise TypeError(str(error)) from None
 
 
-def _square_floats(matrix: npt.ArrayLike, name: str) -> FloatArray:
+def _square_floats(matrix: npt.ArrayLike, name: str) -> Floats:
     """Return the matrix as float64 without copying where possible."""
     try:
         K = as_real(matrix, name)
@@ -202,7 +202,7 @@ def check_square(shape: tuple[int, ...], name: str) -> None:
         raise ShapeError(msg)
 
 
-def _check_finite(K: FloatArray, name: str) -> None:
+def _check_finite(K: Floats, name: str) -> None:
     """Refuse NaN and infinity, naming the first; a finite sum of all rows rules both out."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(K.sum()):
@@ -214,7 +214,7 @@ def _check_finite(K: FloatArray, name: str) -> None:
         raise NonFiniteError(msg)
 
 
-def _check_symmetric(K: FloatArray, name: str) -> bool:
+def _check_symmetric(K: Floats, name: str) -> bool:
     """Refuse asymmetry beyond rounding; return whether the matrix is exactly symmetric."""
     n = K.shape[0]
     worst, where = 0.0, (0, 0)
@@ -240,7 +240,7 @@ def _check_symmetric(K: FloatArray, name: str) -> bool:
     return worst == 0.0
 
 
-def _symmetrise_into(out: FloatArray, K: FloatArray) -> None:
+def _symmetrise_into(out: Floats, K: Floats) -> None:
     """Write ``(K + K.T) / 2`` into `out`, block by block."""
     n = K.shape[0]
     for start in range(0, n, _BLOCK):
@@ -251,7 +251,7 @@ def _symmetrise_into(out: FloatArray, K: FloatArray) -> None:
         out[:stop, start:stop] = half.T
 
 
-def _check_smallest_eigenvalue(K: FloatArray, shift: float, name: str) -> None:
+def _check_smallest_eigenvalue(K: Floats, shift: float, name: str) -> None:
     smallest = float(eigh(K, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0])
     if smallest >= -shift:
         return

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.criteria.path import SplitPath
 from kronfill.criteria.reduction import DualForm, PrimalForm, Reduced, Shifted
 from kronfill.errors import ConvergenceWarning
@@ -42,8 +43,6 @@ __all__ = [
     "path_minimum",
 ]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 AUTO_WORK = 1.1e11
 """Multiplications that mu="auto" may spend on exact criteria: m = 3000 dual. Beyond, a hold-out."""

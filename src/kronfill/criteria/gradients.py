@@ -18,17 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.criteria.exact import DETERMINED, likelihood
 from kronfill.criteria.reduction import effects_basis
 from kronfill.errors import KernelError, ParameterError
 from kronfill.ridge.problem import Sampled
 
 __all__ = ["Sensitivity", "Slope"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

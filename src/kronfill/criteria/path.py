@@ -12,18 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.ridge.factor_system import FactorSystem
 from kronfill.ridge.identity_system import SpikedSystem, Split
 from kronfill.ridge.problem import RidgeProblem, Sampled
 
 __all__ = ["SplitPath"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

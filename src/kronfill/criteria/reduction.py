@@ -30,8 +30,8 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.memory import require_memory
 from kronfill.ridge.effects import EffectsDesign, half_inverse
 from kronfill.ridge.problem import RidgeProblem, Sampled
@@ -40,8 +40,6 @@ from kronfill.solvers.primal import effects_blocks, normal_equations
 
 __all__ = ["DualForm", "PrimalForm", "Reduced", "Tridiagonal", "effects_basis"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 BLOCK = 64
 CHUNK_FLOATS = 8_000_000

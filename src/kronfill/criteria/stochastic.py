@@ -24,6 +24,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.criteria.exact import DETERMINED, likelihood, part
 from kronfill.criteria.path import SplitPath
 from kronfill.errors import ConvergenceWarning
@@ -35,8 +36,6 @@ from kronfill.solvers.pcg import PCG
 
 __all__ = ["Estimates", "estimate_criteria", "leave_group_out_at", "leave_one_out_at"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 BATCH_FLOATS = 20_000_000
 """Unknowns of the right-hand sides that are solved for together."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from kronfill._types import Floats, Index
 from kronfill.errors import (
     DataError,
     DuplicateEntryError,
@@ -24,8 +25,8 @@ from kronfill.errors import (
 )
 
 __all__ = [
-    "FloatArray",
-    "IntArray",
+    "Floats",
+    "Index",
     "check_finite",
     "check_shape",
     "finite_array",
@@ -42,8 +43,6 @@ __all__ = [
     "require_real",
 ]
 
-IntArray = npt.NDArray[np.intp]
-FloatArray = npt.NDArray[np.float64]
 
 _MANY = 2**24
 _MAX_ENTRIES = np.iinfo(np.int64).max
@@ -151,7 +150,7 @@ def _vector(values: Any, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def own_index(values: Any, name: str, size: int) -> IntArray:
+def own_index(values: Any, name: str, size: int) -> Index:
     """Return row or column indices as a read-only integer array of our own, each in [0, size).
 
     The copy is what is checked: compiled code trusts an index, and what others hold, be it a file
@@ -196,7 +195,7 @@ def require_real(array: Any, name: str) -> None:
         raise DataError(msg)
 
 
-def real_array(values: Any, name: str) -> FloatArray:
+def real_array(values: Any, name: str) -> Floats:
     """Return numbers as floats, in any number of dimensions, without copying where possible."""
     array = plain_array(values, name)
     require_real(array, name)
@@ -207,7 +206,7 @@ def real_array(values: Any, name: str) -> FloatArray:
         raise DataError(msg) from None
 
 
-def finite_array(values: Any, name: str) -> FloatArray:
+def finite_array(values: Any, name: str) -> Floats:
     """Return finite numbers as floats, in any number of dimensions."""
     numbers = real_array(values, name)
     if not is_finite(numbers):
@@ -218,7 +217,7 @@ def finite_array(values: Any, name: str) -> FloatArray:
     return numbers
 
 
-def own_floats(values: Any, name: str) -> FloatArray:
+def own_floats(values: Any, name: str) -> Floats:
     """Return numbers as a read-only float64 array (finiteness is checked elsewhere).
 
     An array that is already so, down to the owner of its memory, is shared; all else is copied.
@@ -232,7 +231,7 @@ def own_floats(values: Any, name: str) -> FloatArray:
     return frozen(given.copy())
 
 
-def is_finite(array: FloatArray) -> bool:
+def is_finite(array: Floats) -> bool:
     """Return whether every number is finite, without a temporary: NaN passes through min."""
     if array.size == 0:
         return True
@@ -240,14 +239,14 @@ def is_finite(array: FloatArray) -> bool:
         return bool(np.isfinite(array.min()) and np.isfinite(array.max()))
 
 
-def check_finite(array: FloatArray, name: str, advice: str) -> None:
+def check_finite(array: Floats, name: str, advice: str) -> None:
     """Raise if a number is NaN or infinite (for arrays whose entries have no better name)."""
     if not is_finite(array):
         msg = f"{name} must be finite, got {_offenders(array, ~np.isfinite(array))}; {advice}"
         raise NonFiniteError(msg)
 
 
-def own_positions(index: Any, m: int) -> IntArray:
+def own_positions(index: Any, m: int) -> Index:
     """Return distinct positions in [0, m) from a mask, a slice or positions."""
     if isinstance(index, slice):
         return np.arange(m)[index]

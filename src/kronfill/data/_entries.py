@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kronfill._types import Floats, Index
 from kronfill.data._arrays import (
-    FloatArray,
-    IntArray,
     check_finite,
     check_shape,
     first_positions,
@@ -76,10 +75,10 @@ def _axis_labels(labels: Iterable[Any] | None, axis: str, size: int) -> Labels |
 class Entries:
     """Observed entries, validated; the arrays are read-only and belong to us."""
 
-    rows: IntArray
-    cols: IntArray
-    values: FloatArray
-    weights: FloatArray | None
+    rows: Index
+    cols: Index
+    values: Floats
+    weights: Floats | None
 
     @classmethod
     def build(cls, rows: Any, cols: Any, values: Any, weights: Any, grid: Grid) -> Entries:
@@ -131,7 +130,7 @@ class Entries:
         )
 
     @staticmethod
-    def _check_weights(weights: FloatArray) -> None:
+    def _check_weights(weights: Floats) -> None:
         check_finite(weights, "weights", "a weight of 0 leaves an entry out")
         if weights.min() < 0:
             shown, total = first_positions(weights < 0)
@@ -150,7 +149,7 @@ def check_policy(duplicates: str) -> None:
         raise ParameterError(msg)
 
 
-def _codes(entries: Entries, grid: Grid) -> IntArray:
+def _codes(entries: Entries, grid: Grid) -> Index:
     """Return row * L + column, which numbers the entries of the matrix row by row."""
     codes = entries.rows.astype(np.intp)
     codes *= grid.shape[1]
@@ -158,7 +157,7 @@ def _codes(entries: Entries, grid: Grid) -> IntArray:
     return codes
 
 
-def _is_distinct(codes: IntArray, n_codes: int) -> bool:
+def _is_distinct(codes: Index, n_codes: int) -> bool:
     """Return whether no code occurs twice; may reorder `codes`."""
     if codes.size > n_codes:
         return False
@@ -211,7 +210,7 @@ def average_duplicates(entries: Entries, grid: Grid) -> Entries:
     group, first = rank[inverse], first[order]
     count = np.bincount(group).astype(np.float64)
     mean = np.bincount(group, weights=entries.values) / count
-    weight: FloatArray = count
+    weight: Floats = count
     if entries.weights is not None:
         weight = np.bincount(group, weights=entries.weights).astype(np.float64, copy=False)
         total = np.bincount(group, weights=entries.weights * entries.values)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kronfill.data._arrays import IntArray, listing
+from kronfill._types import Index
+from kronfill.data._arrays import listing
 from kronfill.errors import LabelError
 
 __all__ = ["Labels"]
@@ -61,7 +62,7 @@ class Labels:
         """The labels, in order."""
         return self._values
 
-    def index(self, labels: Iterable[Any]) -> IntArray:
+    def index(self, labels: Iterable[Any]) -> Index:
         """Return the positions of these labels.
 
         Parameters

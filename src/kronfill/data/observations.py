@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from kronfill._optional import needed
+from kronfill._types import Floats, Index
 from kronfill.data._arrays import (
-    FloatArray,
-    IntArray,
     frozen,
     own_floats,
     own_index,
@@ -21,7 +21,6 @@ from kronfill.data._arrays import (
 )
 from kronfill.data._entries import Entries, Grid, check_duplicates
 from kronfill.data.labels import Labels
-from kronfill.data.reading.frames import import_pandas
 from kronfill.data.reading.matrices import read_long, read_matrix
 from kronfill.errors import LabelError
 
@@ -201,22 +200,22 @@ position 1; is the shape right?
         return cls._trusted(*read_long(table, columns, row_labels, col_labels, duplicates))
 
     @property
-    def rows(self) -> IntArray:
+    def rows(self) -> Index:
         """Row of every observed entry."""
         return self._entries.rows
 
     @property
-    def cols(self) -> IntArray:
+    def cols(self) -> Index:
         """Column of every observed entry."""
         return self._entries.cols
 
     @property
-    def values(self) -> FloatArray:
+    def values(self) -> Floats:
         """Observed values."""
         return self._entries.values
 
     @property
-    def weights(self) -> FloatArray | None:
+    def weights(self) -> Floats | None:
         """Weight of every observed entry, or None."""
         return self._entries.weights
 
@@ -243,27 +242,27 @@ position 1; is the shape right?
         return int(self.values.size)
 
     @property
-    def X(self) -> IntArray:
+    def X(self) -> Index:
         """The (row, column) pairs, shape (m, 2): a new array at every call."""
         return np.column_stack((self.rows, self.cols))
 
     @cached_property
-    def row_counts(self) -> IntArray:
+    def row_counts(self) -> Index:
         """Number of observed entries in every row."""
         return frozen(np.bincount(self.rows, minlength=self.shape[0]))
 
     @cached_property
-    def col_counts(self) -> IntArray:
+    def col_counts(self) -> Index:
         """Number of observed entries in every column."""
         return frozen(np.bincount(self.cols, minlength=self.shape[1]))
 
     @property
-    def cold_rows(self) -> IntArray:
+    def cold_rows(self) -> Index:
         """Rows without an observed entry."""
         return np.flatnonzero(self.row_counts == 0)
 
     @property
-    def cold_cols(self) -> IntArray:
+    def cold_cols(self) -> Index:
         """Columns without an observed entry."""
         return np.flatnonzero(self.col_counts == 0)
 
@@ -277,11 +276,11 @@ position 1; is the shape right?
         """Whether every entry of the matrix is observed."""
         return self.m == self.shape[0] * self.shape[1]
 
-    def row_index(self, labels: Iterable[Any]) -> IntArray:
+    def row_index(self, labels: Iterable[Any]) -> Index:
         """Return the rows with these labels; LabelError if a label is unknown."""
         return _require(self._grid.row_labels, "row").index(labels)
 
-    def col_index(self, labels: Iterable[Any]) -> IntArray:
+    def col_index(self, labels: Iterable[Any]) -> Index:
         """Return the columns with these labels; LabelError if a label is unknown."""
         return _require(self._grid.col_labels, "column").index(labels)
 
@@ -332,7 +331,7 @@ position 1; is the shape right?
         """Return the same entries in a matrix that is at least as large, with these labels."""
         return self._trusted(self._entries, Grid.build(shape, row_labels, col_labels))
 
-    def to_dense(self, fill: float = np.nan) -> FloatArray:
+    def to_dense(self, fill: float = np.nan) -> Floats:
         """Return the whole matrix as an array, with `fill` where nothing was observed."""
         dense = np.full(self.shape, fill, dtype=np.float64)
         dense[self.rows, self.cols] = self.values
@@ -348,7 +347,7 @@ position 1; is the shape right?
 
         Rows and columns are given by label, or by index where there are no labels.
         """
-        pd = import_pandas("to_frame")
+        pd = needed("pandas", "to_frame")
         columns = {
             "row": _names(self.row_labels, self.rows, pd),
             "col": _names(self.col_labels, self.cols, pd),
@@ -418,6 +417,6 @@ def _require(labels: Labels | None, axis: str) -> Labels:
     return labels
 
 
-def _names(labels: tuple[Any, ...] | None, index: IntArray, pd: Any) -> Any:
+def _names(labels: tuple[Any, ...] | None, index: Index, pd: Any) -> Any:
     """Return what a column of the long table holds."""
     return index.copy() if labels is None else pd.Index(labels, tupleize_cols=False).take(index)

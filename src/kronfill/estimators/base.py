@@ -9,10 +9,10 @@ from numbers import Integral, Real
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kronfill._types import Floats, Index
 from kronfill.core.threads import one_thread
 from kronfill.data import Observations
 from kronfill.data._arrays import finite_array
@@ -41,9 +41,6 @@ from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import Mask, Sampled
 
 __all__ = ["MatrixRegressor"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class FittedForm(Protocol):

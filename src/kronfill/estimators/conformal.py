@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill._types import Floats, Index
 from kronfill.criteria.exact import leave_one_out
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
@@ -31,8 +32,6 @@ from kronfill.uncertainty.posterior import DualPosterior
 
 __all__ = ["ConformalRegressor"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 METHODS = ("split", "jackknife+")
 EXACT_LIMIT = 3000

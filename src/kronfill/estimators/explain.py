@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._optional import needed
+from kronfill._types import Floats, Index
 from kronfill.data import Observations
-from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import LabelError
 from kronfill.estimators.base import check_rank
 from kronfill.estimators.inputs import check_range
@@ -21,8 +21,6 @@ from kronfill.estimators.posterior import GaussianProcessReading
 
 __all__ = ["Explained", "Explanation"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 CANCELS = 10.0
 """Terms that add up to so many times what there is to explain say nothing one by one."""
@@ -82,7 +80,7 @@ class Explanation:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one line per listed observation."""
-        pd = import_pandas("to_frame")
+        pd = needed("pandas", "to_frame")
         columns = {
             "row": pd.Series(self.row_labels, dtype=None if self.row_labels else object),
             "col": pd.Series(self.col_labels, dtype=None if self.col_labels else object),

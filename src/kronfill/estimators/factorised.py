@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.criteria.exact import path_minimum
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
@@ -32,8 +32,6 @@ from kronfill.solvers.half_steps import DIRECT_LIMIT, FactorAlternation, GivenFa
 
 __all__ = ["FactorisedRegressor", "centred_values", "fit_in_factors"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 FOLDS = 5
 FOLDS_LIMIT = 20_000

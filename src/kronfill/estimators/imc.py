@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.estimators.factorised import FactorisedRegressor, fit_in_factors
 from kronfill.estimators.fitted.axes import Axis, FeatureAxis, IndicatorAxis
@@ -17,9 +17,6 @@ from kronfill.ridge.problem import Sampled
 from kronfill.solvers.alternating import given_pair
 
 __all__ = ["IMC"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class IMC(FactorisedRegressor):

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
+from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.data._arrays import plain_array
 from kronfill.errors import (
@@ -26,8 +27,6 @@ __all__ = [
     "weights_of",
 ]  # fmt: skip
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 LARGEST = 1e100
 """Of values and of weights: a weight times a square is still a finite number."""
 SMALLEST = 1 / LARGEST

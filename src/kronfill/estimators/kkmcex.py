@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.criteria.exact import best_mu
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
@@ -30,7 +30,6 @@ from kronfill.solvers.auto import as_solver
 
 __all__ = ["KKMCEX"]
 
-Floats = NDArray[np.float64]
 _PER_TARGET = (
     "dual_coef_", "mean_", "row_effects_", "col_effects_", "solution_", "n_iter_", "_model"
 )  # fmt: skip

@@ -6,8 +6,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.factorised import FactorisedRegressor, fit_in_factors
@@ -21,7 +21,6 @@ from kronfill.solvers.row_wise import RowWise, RowWiseAlternation, inverse_kerne
 
 __all__ = ["KMC"]
 
-Floats = NDArray[np.float64]
 _INVERSES: WeakKeyDictionary[Kernel, Floats] = WeakKeyDictionary()
 
 

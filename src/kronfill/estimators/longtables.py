@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill._types import Floats
 from kronfill.criteria.exact import best_mu
 from kronfill.errors import EmptyDataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
@@ -38,7 +38,6 @@ from kronfill.streaming.workers import one_at_a_time
 
 __all__ = ["LongTables", "choice_memory", "without_observations"]
 
-Floats = NDArray[np.float64]
 _OF_OBSERVATIONS = ("observations_", "dual_coef_")
 """What a fit sets only to observations in memory."""
 SAMPLE = 100_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import check_rank
@@ -18,8 +18,6 @@ from kronfill.solvers.alternating import given_pair, leading_pair
 from kronfill.solvers.half_steps import RowAlternation
 
 __all__ = ["MC"]
-
-Floats = NDArray[np.float64]
 
 
 class MC(FactorisedRegressor):

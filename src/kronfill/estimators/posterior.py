@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill._types import Floats, Index
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
 from kronfill.estimators.fitted.bilinear import Bilinear
@@ -33,8 +33,6 @@ from kronfill.uncertainty.sampling import FactorSampler, Sampler, SpikedSampler
 
 __all__ = ["GaussianProcessReading"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 SMALL = 1500
 """Up to this many observations the m x m kernel is factorised without looking at the ranks."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.criteria.exact import best_mu
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
@@ -26,8 +26,6 @@ from kronfill.solvers.auto import as_solver, solve_in_factors
 from kronfill.solvers.half_steps import GivenFactor
 
 __all__ = ["RRMCEX"]
-
-Floats = NDArray[np.float64]
 
 
 class RRMCEX(OnlineSums, LongTables, KernelRegressor, Suggesting):

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._optional import needed
+from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.data._arrays import real_array
-from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
 from kronfill.estimators.base import check_rank
 from kronfill.estimators.explain import Explained
@@ -24,8 +25,6 @@ from kronfill.uncertainty.expected import expected_variance
 
 __all__ = ["Suggesting", "Suggestion"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 METHODS = ("variance", "leverage")
 CANDIDATES = 10_000
@@ -72,7 +71,7 @@ class Suggestion:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one line per entry."""
-        pd = import_pandas("to_frame")
+        pd = needed("pandas", "to_frame")
         columns = {"row": self.row_labels, "col": self.col_labels, "std": self.std}
         if self.reduction is not None:
             columns["reduction"] = self.reduction

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill._types import Floats
 from kronfill.estimators.base import MatrixRegressor
 
 __all__ = ["Wrapping"]
-
-Floats = NDArray[np.float64]
 
 
 class Wrapping(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from kronfill.data.reading.frames import import_pandas
+from kronfill._optional import needed
 from kronfill.errors import MissingDependencyError, ModelFileError
 from kronfill.io.arrays import Inconsistent
 from kronfill.io.values import (
@@ -34,7 +34,7 @@ Node = Any
 
 
 def _pandas() -> Any:
-    return import_pandas("this model, which was made from data frames,")
+    return needed("pandas", "This model, which was made from data frames,")
 
 
 # The values of one column or index.

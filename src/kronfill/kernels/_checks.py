@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from kronfill._types import Floats
 from kronfill.data._arrays import plain_array
 from kronfill.errors import NonFiniteError, ParameterError
-from kronfill.kernels._indexing import FloatArray
 
 __all__ = ["positive_integer", "positive_values", "real_at_least"]
 
@@ -32,7 +32,7 @@ def positive_integer(value: Any, name: str) -> int:
     return int(value)
 
 
-def positive_values(value: Any, width: int, name: str) -> float | FloatArray:
+def positive_values(value: Any, width: int, name: str) -> float | Floats:
     """Check a positive number, or one for each of `width` features."""
     try:
         array = np.array(plain_array(value, name), dtype=np.float64)

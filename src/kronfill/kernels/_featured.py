@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kronfill.kernels._indexing import FloatArray, IntArray
+from kronfill._types import Floats, Index
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 
@@ -30,14 +30,14 @@ class FeatureKernel(Kernel):
         return encoded
 
     @abstractmethod
-    def _pairs(self, left: Any, right: Any) -> FloatArray:
+    def _pairs(self, left: Any, right: Any) -> Floats:
         """Return the kernel between the rows of two matrices of such coordinates."""
 
     @abstractmethod
-    def _selves(self, points: Any) -> FloatArray:
+    def _selves(self, points: Any) -> Floats:
         """Return the kernel between each row and itself."""
 
-    def _points(self, items: IntArray | None) -> Any:
+    def _points(self, items: Index | None) -> Any:
         values = self._table.values
         return values if items is None else values[items]
 
@@ -48,23 +48,23 @@ class FeatureKernel(Kernel):
             return sparse.csr_array(points)
         return points.toarray() if new_sparse and not known_sparse else points
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         left = self._points(rows)
         return self._evaluate(left, left if rows is cols else self._points(cols))
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         return self._selves(self._points(rows))
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+    def _cross(self, new: Any, cols: Index | None) -> Floats:
         return self._evaluate(self._new_points(new), self._points(cols))
 
-    def _new_diagonal(self, new: Any) -> FloatArray:
+    def _new_diagonal(self, new: Any) -> Floats:
         return self._selves(self._new_points(new))
 
-    def _evaluate(self, left: Any, right: Any) -> FloatArray:
+    def _evaluate(self, left: Any, right: Any) -> Floats:
         if left.shape[0] == 0 or right.shape[0] == 0:
             return np.zeros((left.shape[0], right.shape[0]))
         return self._pairs(left, right)
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return self._with(n=items.size, labels=labels, _table=self._table.take(items))

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Any
 
 import numpy as np
 
+from kronfill._optional import needed
+from kronfill._types import Floats
 from kronfill.data._counts import count_of
 from kronfill.data.reading.frames import arrow_table
-from kronfill.errors import FeatureError, KernelError, LabelError, MissingDependencyError
-from kronfill.kernels._indexing import FloatArray
+from kronfill.errors import FeatureError, KernelError, LabelError
 
-__all__ = ["as_pandas", "columns_as_numbers", "is_frame", "labelled_square", "optional_import"]
+__all__ = ["as_pandas", "columns_as_numbers", "is_frame", "labelled_square"]
 
 Labels = tuple[Any, ...] | None
-
-
-def optional_import(module: str, extra: str) -> Any:
-    """Import an optional package, or say how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        msg = f"{module} is needed for this input; install it with: pip install 'kronfill[{extra}]'"
-        raise MissingDependencyError(msg) from error
 
 
 def is_frame(obj: object) -> bool:
@@ -38,7 +29,7 @@ def is_frame(obj: object) -> bool:
 
 def as_pandas(frame: Any) -> Any:
     """Return a frame of any library as a pandas DataFrame."""
-    pandas = optional_import("pandas", "tables")
+    pandas = needed("pandas", "A data frame")
     if isinstance(frame, pandas.DataFrame):
         return frame
     if isinstance(frame, pandas.Series):
@@ -63,14 +54,14 @@ def _signed_codes(table: Any) -> Any:
 
 def frame_labels(frame: Any) -> Labels:
     """Return the index as labels; the default index 0, 1, 2, ... is none."""
-    pandas = optional_import("pandas", "tables")
+    pandas = needed("pandas", "A data frame")
     index = frame.index
     if isinstance(index, pandas.RangeIndex) and (index.start, index.step) == (0, 1):
         return None
     return tuple(index.tolist())
 
 
-def labelled_square(frame: Any, name: str) -> tuple[FloatArray, Labels]:
+def labelled_square(frame: Any, name: str) -> tuple[Floats, Labels]:
     """Read a square table whose rows and columns are the same items."""
     table = as_pandas(frame)
     if not table.columns.is_unique or not table.index.is_unique:
@@ -113,7 +104,7 @@ def columns_as_numbers(table: Any) -> tuple[Any, dict[str, list[Any]]]:
     kinds : dict
         The column names under "number", "bool", "date" and "category".
     """
-    pandas = optional_import("pandas", "tables")
+    pandas = needed("pandas", "A data frame")
     kinds: dict[str, list[Any]] = {"number": [], "bool": [], "date": [], "category": []}
     converted = {}
     for name in table.columns:

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kronfill._types import Floats, Index
 from kronfill.data._arrays import plain_array
 from kronfill.errors import IndexRangeError
 
-__all__ = ["FloatArray", "IntArray", "as_positions", "frozen", "positions_from_key"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+__all__ = ["Floats", "Index", "as_positions", "frozen", "positions_from_key"]
 
 
 def frozen(array: Any) -> Any:
@@ -26,7 +24,7 @@ def frozen(array: Any) -> Any:
     return array
 
 
-def as_positions(items: npt.ArrayLike | None, n: int, name: str) -> IntArray | None:
+def as_positions(items: npt.ArrayLike | None, n: int, name: str) -> Index | None:
     """Return item positions as a 1-D integer array; None, which means all items, stays None."""
     if items is None:
         return None
@@ -47,7 +45,7 @@ def as_positions(items: npt.ArrayLike | None, n: int, name: str) -> IntArray | N
     return array.astype(np.intp, copy=False)
 
 
-def positions_from_key(key: Any, n: int, name: str) -> tuple[IntArray | None, bool]:
+def positions_from_key(key: Any, n: int, name: str) -> tuple[Index | None, bool]:
     """Resolve one part of ``kernel[rows, cols]``; the flag tells a single item from an array."""
     if isinstance(key, slice):
         whole = key == slice(None)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
 from kronfill.errors import KernelError, LabelError, NonFiniteError
 from kronfill.kernels._frames import as_pandas
-from kronfill.kernels._indexing import FloatArray
 from kronfill.kernels.base import Kernel
 
 __all__ = ["check_possible", "labelled_similarities", "new_diagonal", "too_similar"]
@@ -25,7 +25,7 @@ _SLACK = 0.01
 
 def labelled_similarities(
     frame: Any, kernel: Kernel, labels: Sequence[Any]
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Floats, Floats]:
     """Read a line for each new item, with a column for each known one.
 
     A column with the label of a new item has its similarity with itself. A line with the label of
@@ -65,7 +65,7 @@ def labelled_similarities(
     return cross, selves
 
 
-def too_similar(cross: FloatArray, selves: FloatArray, known: FloatArray) -> NDArray[np.bool_]:
+def too_similar(cross: Floats, selves: Floats, known: Floats) -> NDArray[np.bool_]:
     """Where k(a, b)^2 > k(a, a) k(b, b), which no kernel has: a variance would be negative.
 
     Parameters
@@ -79,7 +79,7 @@ def too_similar(cross: FloatArray, selves: FloatArray, known: FloatArray) -> NDA
 
 
 def check_possible(
-    kernel: Kernel, cross: FloatArray, selves: FloatArray, names: Sequence[Any] | None = None
+    kernel: Kernel, cross: Floats, selves: Floats, names: Sequence[Any] | None = None
 ) -> None:
     """Raise if new items are too similar to known ones for what they are to themselves.
 
@@ -109,7 +109,7 @@ def check_possible(
         raise KernelError(msg)
 
 
-def new_diagonal(kernel: Kernel, new: Any) -> FloatArray:
+def new_diagonal(kernel: Kernel, new: Any) -> Floats:
     """Return the similarity of new items with themselves, if it goes with their others."""
     selves = kernel.new_diagonal(new)
     check_possible(kernel, kernel.cross(new), selves)
@@ -145,10 +145,10 @@ def _check_columns(
         raise LabelError(msg)
 
 
-def _numbers(table: Any) -> FloatArray:
+def _numbers(table: Any) -> Floats:
     """The table as an array; what is missing is told by label."""
     try:
-        values: FloatArray = table.to_numpy(dtype=np.float64, na_value=np.nan)
+        values: Floats = table.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         msg = f"The similarities of new items must be numbers: {error}."
         raise KernelError(msg) from error
@@ -162,7 +162,7 @@ def _numbers(table: Any) -> FloatArray:
     return values
 
 
-def _self_of_twin(kernel: Kernel, item: int, similarities: FloatArray) -> float:
+def _self_of_twin(kernel: Kernel, item: int, similarities: Floats) -> float:
     """Similarity with itself of what has the similarities of a known item; NaN otherwise."""
     at = np.array([item], dtype=np.intp)
     own = kernel._block(at, None)[0]

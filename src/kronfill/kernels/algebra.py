@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.errors import KernelError, LabelError, ParameterError, ShapeError
-from kronfill.kernels._indexing import FloatArray, IntArray
 from kronfill.kernels.base import Kernel, inherited
 
 __all__ = ["Normalized", "Parts", "Product", "Scaled", "Sum"]
@@ -69,21 +69,21 @@ class _Composite(Kernel):
             raise KernelError(msg)
         self._set(n=sizes[0], labels=_common_labels(flat), parts=tuple(flat), **inherited(*parts))
 
-    def _merge(self, pieces: Iterator[FloatArray]) -> FloatArray:
-        merged: FloatArray = reduce(type(self)._combine, pieces)
+    def _merge(self, pieces: Iterator[Floats]) -> Floats:
+        merged: Floats = reduce(type(self)._combine, pieces)
         return merged
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         return self._merge(part._block(rows, cols) for part in self.parts)
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         return self._merge(part._diagonal(rows) for part in self.parts)
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+    def _cross(self, new: Any, cols: Index | None) -> Floats:
         pairs = zip(self.parts, self._split(new), strict=True)
         return self._merge(_same_length(part._cross(given, cols) for part, given in pairs))
 
-    def _new_diagonal(self, new: Any) -> FloatArray:
+    def _new_diagonal(self, new: Any) -> Floats:
         pairs = zip(self.parts, self._split(new), strict=True)
         return self._merge(_same_length(part._new_diagonal(given) for part, given in pairs))
 
@@ -98,7 +98,7 @@ class _Composite(Kernel):
             raise KernelError(msg)
         return new
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return type(self)(*(part.take(items) for part in self.parts))
 
     def _parameters(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class Sum(_Composite):
         """See :attr:`Kernel.by_products`."""
         return any(part.by_products for part in self.parts)
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         return self._merge(part._apply(V) for part in self.parts)
 
     def split(self) -> tuple[Kernel | None, float]:
@@ -151,19 +151,19 @@ class Scaled(Kernel):
         inner, before = (base.base, base.scale) if isinstance(base, Scaled) else (base, 1.0)
         self._set(n=base.n, labels=base.labels, base=inner, scale=before * scale, **inherited(base))
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         return self.scale * self.base._block(rows, cols)
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         return self.scale * self.base._diagonal(rows)
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+    def _cross(self, new: Any, cols: Index | None) -> Floats:
         return self.scale * self.base._cross(new, cols)
 
-    def _new_diagonal(self, new: Any) -> FloatArray:
+    def _new_diagonal(self, new: Any) -> Floats:
         return self.scale * self.base._new_diagonal(new)
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         return self.scale * self.base._apply(V)
 
     @property
@@ -185,15 +185,15 @@ class Scaled(Kernel):
         factor = self.base._factor(rtol, max_rank)
         return LowRankFactor(np.sqrt(self.scale) * factor.phi, factor.pivots, factor.residual)
 
-    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         if factor.pivots is not None:
             return super()._factor_new(factor, new)
         root = np.sqrt(self.scale)
         unscaled = LowRankFactor(factor.phi / root, None, factor.residual)
-        fresh: FloatArray = root * self.base._factor_new(unscaled, new)
+        fresh: Floats = root * self.base._factor_new(unscaled, new)
         return fresh
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return Scaled(self.base.take(items), self.scale)
 
     def _parameters(self) -> dict[str, Any]:
@@ -208,29 +208,29 @@ class Normalized(Kernel):
     """``K[i, j] / sqrt(K[i, i] * K[j, j])``."""
 
     base: Kernel
-    _weights: FloatArray
+    _weights: Floats
 
     def __init__(self, base: Kernel) -> None:
         weights = _inverse_root(base._diagonal(None), "", base)
         self._set(n=base.n, labels=base.labels, base=base, _weights=weights, **inherited(base))
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         left, right = _pick(self._weights, rows), _pick(self._weights, cols)
         return self.base._block(rows, cols) * left[:, None] * right
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         return np.ones(self.n if rows is None else rows.size)
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+    def _cross(self, new: Any, cols: Index | None) -> Floats:
         left = _inverse_root(self.base._new_diagonal(new), "new ", self.base)
         return self.base._cross(new, cols) * left[:, None] * _pick(self._weights, cols)
 
-    def _new_diagonal(self, new: Any) -> FloatArray:
+    def _new_diagonal(self, new: Any) -> Floats:
         return np.ones(self.base._new_diagonal(new).size)
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         weights = self._weights[:, None]
-        product: FloatArray = weights * self.base._apply(weights * V)
+        product: Floats = weights * self.base._apply(weights * V)
         return product
 
     def split(self) -> tuple[Kernel | None, float]:
@@ -240,7 +240,7 @@ class Normalized(Kernel):
             return self, 0.0
         return Scaled(self.base, weight**2).split()
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return Normalized(self.base.take(items))
 
     def _parameters(self) -> dict[str, Any]:
@@ -250,11 +250,11 @@ class Normalized(Kernel):
         return f"Normalized({self.base!r})"
 
 
-def _pick(values: FloatArray, items: IntArray | None) -> FloatArray:
+def _pick(values: Floats, items: Index | None) -> Floats:
     return values if items is None else values[items]
 
 
-def _inverse_root(diagonal: FloatArray, kind: str, base: Kernel) -> FloatArray:
+def _inverse_root(diagonal: Floats, kind: str, base: Kernel) -> Floats:
     (zero,) = np.nonzero(~(diagonal > 0))
     if zero.size:
         first = ", ".join(str(i) for i in zero[:5]) + (", ..." if zero.size > 5 else "")
@@ -264,7 +264,7 @@ def _inverse_root(diagonal: FloatArray, kind: str, base: Kernel) -> FloatArray:
             "kronfill.kernels.identity(n)"
         )
         raise KernelError(msg)
-    root: FloatArray = 1.0 / np.sqrt(diagonal)
+    root: Floats = 1.0 / np.sqrt(diagonal)
     return root
 
 
@@ -282,7 +282,7 @@ def _common_labels(parts: list[Kernel]) -> tuple[Any, ...] | None:
     return labelled[0] if labelled else None
 
 
-def _same_length(pieces: Iterator[FloatArray]) -> Iterator[FloatArray]:
+def _same_length(pieces: Iterator[Floats]) -> Iterator[Floats]:
     """Pass the pieces on, refusing numbers of new items that differ between the parts."""
     length: int | None = None
     for piece in pieces:

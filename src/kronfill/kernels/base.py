@@ -10,17 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor, check_limits, pivoted_cholesky
 from kronfill.core.memory import require_memory
 from kronfill.core.psd import as_real
 from kronfill.errors import IndexRangeError, KernelError, NonFiniteError, ShapeError
 from kronfill.kernels._immutable import Immutable
-from kronfill.kernels._indexing import (
-    FloatArray,
-    IntArray,
-    as_positions,
-    positions_from_key,
-)
+from kronfill.kernels._indexing import as_positions, positions_from_key
 
 __all__ = ["Kernel", "inherited"]
 
@@ -75,26 +71,26 @@ class Kernel(Immutable, ABC):
     # What a kind of kernel has to say; arguments are checked, None means all items.
 
     @abstractmethod
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray: ...
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats: ...
 
     @abstractmethod
-    def _diagonal(self, rows: IntArray | None) -> FloatArray: ...
+    def _diagonal(self, rows: Index | None) -> Floats: ...
 
     @abstractmethod
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray: ...
+    def _cross(self, new: Any, cols: Index | None) -> Floats: ...
 
     @abstractmethod
-    def _new_diagonal(self, new: Any) -> FloatArray: ...
+    def _new_diagonal(self, new: Any) -> Floats: ...
 
     @abstractmethod
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel: ...
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel: ...
 
     @abstractmethod
     def _parameters(self) -> dict[str, Any]: ...
 
     # Hooks with a default: kernels that know a shorter way answer themselves.
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         out = np.empty(V.shape)
         rows = max(1, _CHUNK // self.n)
         for start in range(0, self.n, rows):
@@ -111,7 +107,7 @@ class Kernel(Immutable, ABC):
             max_rank=max_rank,
         )
 
-    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         if factor.pivots is None:
             msg = f"{self!r} has no explicit factor; hand in the one that kernel.factor() returned"
             raise KernelError(msg)
@@ -119,9 +115,7 @@ class Kernel(Immutable, ABC):
 
     # What users and the other rooms call.
 
-    def block(
-        self, rows: npt.ArrayLike | None = None, cols: npt.ArrayLike | None = None
-    ) -> FloatArray:
+    def block(self, rows: npt.ArrayLike | None = None, cols: npt.ArrayLike | None = None) -> Floats:
         """Return ``K[rows][:, cols]``, computing no more than that.
 
         Parameters
@@ -139,7 +133,7 @@ class Kernel(Immutable, ABC):
         self._require_room(left, right)
         return self._block(left, right)
 
-    def diagonal(self, rows: npt.ArrayLike | None = None) -> FloatArray:
+    def diagonal(self, rows: npt.ArrayLike | None = None) -> Floats:
         """Return the similarity of items with themselves.
 
         Parameters
@@ -153,7 +147,7 @@ class Kernel(Immutable, ABC):
         """
         return self._diagonal(as_positions(rows, self.n, "rows"))
 
-    def cross(self, new: Any, cols: npt.ArrayLike | None = None) -> FloatArray:
+    def cross(self, new: Any, cols: npt.ArrayLike | None = None) -> Floats:
         """Return the similarity of new items with known ones.
 
         Parameters
@@ -170,7 +164,7 @@ class Kernel(Immutable, ABC):
         """
         return self._cross(new, as_positions(cols, self.n, "cols"))
 
-    def new_diagonal(self, new: Any) -> FloatArray:
+    def new_diagonal(self, new: Any) -> Floats:
         """Return the similarity of new items with themselves.
 
         Parameters
@@ -184,7 +178,7 @@ class Kernel(Immutable, ABC):
         """
         return self._new_diagonal(new)
 
-    def apply(self, V: npt.ArrayLike) -> FloatArray:
+    def apply(self, V: npt.ArrayLike) -> Floats:
         """Return the product ``K @ V`` without forming the n x n matrix.
 
         Parameters
@@ -246,7 +240,7 @@ class Kernel(Immutable, ABC):
         check_limits(rtol, max_rank)
         return self._factor(rtol, max_rank)
 
-    def factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+    def factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         """Return the rows that new items have in a factor of this kernel.
 
         Parameters
@@ -310,7 +304,7 @@ class Kernel(Immutable, ABC):
         """Return the same kernel, marked as learned from observed values."""
         return self._with(learned=True)
 
-    def to_array(self) -> FloatArray:
+    def to_array(self) -> Floats:
         """Return the whole n x n matrix (it may be read-only)."""
         return self.block()
 
@@ -343,7 +337,7 @@ class Kernel(Immutable, ABC):
     def __len__(self) -> int:
         return self.n
 
-    def __getitem__(self, key: Any) -> FloatArray | float:
+    def __getitem__(self, key: Any) -> Floats | float:
         if not isinstance(key, tuple) or len(key) != 2:
             msg = f"a kernel takes two positions, kernel[rows, cols]; got {key!r}"
             raise IndexRangeError(msg)
@@ -353,7 +347,7 @@ class Kernel(Immutable, ABC):
         block = self._block(rows, cols)
         if one_row and one_col:
             return float(block[0, 0])
-        picked: FloatArray = block[0] if one_row else block[:, 0] if one_col else block
+        picked: Floats = block[0] if one_row else block[:, 0] if one_col else block
         return picked
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -384,7 +378,7 @@ class Kernel(Immutable, ABC):
         given = {"n": self.n, **self._parameters()}
         return f"{type(self).__name__}({', '.join(f'{k}={_short(v)}' for k, v in given.items())})"
 
-    def _require_room(self, rows: IntArray | None, cols: IntArray | None) -> None:
+    def _require_room(self, rows: Index | None, cols: Index | None) -> None:
         left = self.n if rows is None else rows.size
         right = self.n if cols is None else cols.size
         if left * right > _LARGE:
@@ -397,7 +391,7 @@ def inherited(*parts: Kernel) -> dict[str, bool]:
     return {"learned": True} if any(part.learned for part in parts) else {}
 
 
-def _as_finite(V: npt.ArrayLike) -> FloatArray:
+def _as_finite(V: npt.ArrayLike) -> Floats:
     try:
         array = np.asarray(as_real(V, "V"), order="C")
     except TypeError as error:

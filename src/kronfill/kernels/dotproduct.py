@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kronfill._types import Floats
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.errors import FeatureError
 from kronfill.kernels._checks import positive_integer, real_at_least
 from kronfill.kernels._featured import FeatureKernel
-from kronfill.kernels._indexing import FloatArray
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 
@@ -115,18 +115,18 @@ class Linear(FeatureKernel):
     def __init__(self, table: FeatureTable) -> None:
         self._attach(table)
 
-    def _pairs(self, left: Any, right: Any) -> FloatArray:
+    def _pairs(self, left: Any, right: Any) -> Floats:
         from sklearn.metrics.pairwise import linear_kernel
 
-        product: FloatArray = linear_kernel(left, right)
+        product: Floats = linear_kernel(left, right)
         return product
 
-    def _selves(self, points: Any) -> FloatArray:
+    def _selves(self, points: Any) -> Floats:
         return _squared_norms(points)
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         values = self._table.values
-        product: FloatArray = values @ (values.T @ V)
+        product: Floats = values @ (values.T @ V)
         return product
 
     @property
@@ -140,7 +140,7 @@ class Linear(FeatureKernel):
             return super()._factor(rtol, max_rank)
         return LowRankFactor(_dense(self._table.values), None, 0.0)
 
-    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         if factor.pivots is not None:
             return super()._factor_new(factor, new)
         return _dense(self._new_points(new))
@@ -159,16 +159,16 @@ class Polynomial(FeatureKernel):
     def __init__(self, table: FeatureTable, degree: int, gamma: float, coef0: float) -> None:
         self._attach(table, degree=degree, gamma=gamma, coef0=coef0)
 
-    def _pairs(self, left: Any, right: Any) -> FloatArray:
+    def _pairs(self, left: Any, right: Any) -> Floats:
         from sklearn.metrics.pairwise import polynomial_kernel
 
-        values: FloatArray = polynomial_kernel(
+        values: Floats = polynomial_kernel(
             left, right, degree=self.degree, gamma=self.gamma, coef0=self.coef0
         )
         return values
 
-    def _selves(self, points: Any) -> FloatArray:
-        values: FloatArray = (self.gamma * _squared_norms(points) + self.coef0) ** self.degree
+    def _selves(self, points: Any) -> Floats:
+        values: Floats = (self.gamma * _squared_norms(points) + self.coef0) ** self.degree
         return values
 
     def _parameters(self) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class Tanimoto(FeatureKernel):
             raise FeatureError(msg)
         return encoded
 
-    def _pairs(self, left: Any, right: Any) -> FloatArray:
+    def _pairs(self, left: Any, right: Any) -> Floats:
         total = _row_sums(left)[:, None] + _row_sums(right)
         if _is_binary(left) and _is_binary(right):
             from sklearn.metrics.pairwise import linear_kernel
@@ -201,28 +201,28 @@ class Tanimoto(FeatureKernel):
             # min(x, y) = (x + y - |x - y|) / 2
             shared = 0.5 * (total - _manhattan(left, right))
         either = total - shared
-        ratio: FloatArray = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
+        ratio: Floats = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
         return ratio
 
-    def _selves(self, points: Any) -> FloatArray:
+    def _selves(self, points: Any) -> Floats:
         return np.ones(points.shape[0])
 
     def _parameters(self) -> dict[str, Any]:
         return {"features": self._table.width}
 
 
-def _dense(points: Any) -> FloatArray:
+def _dense(points: Any) -> Floats:
     dense = points.toarray() if sparse.issparse(points) else points
     return np.ascontiguousarray(dense)
 
 
-def _squared_norms(points: Any) -> FloatArray:
+def _squared_norms(points: Any) -> Floats:
     if sparse.issparse(points):
         return _row_sums(points.multiply(points))
     return np.asarray(np.einsum("ij,ij->i", points, points))
 
 
-def _row_sums(points: Any) -> FloatArray:
+def _row_sums(points: Any) -> Floats:
     return np.asarray(points.sum(axis=1), dtype=np.float64).ravel()
 
 
@@ -231,8 +231,8 @@ def _is_binary(points: Any) -> bool:
     return bool(((stored == 0) | (stored == 1)).all())
 
 
-def _manhattan(left: Any, right: Any) -> FloatArray:
-    distances: FloatArray
+def _manhattan(left: Any, right: Any) -> Floats:
+    distances: Floats
     if sparse.issparse(left):
         from sklearn.metrics.pairwise import manhattan_distances
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kronfill._types import Floats, Index
 from kronfill.core.psd import as_real
 from kronfill.data._arrays import own_sparse
 from kronfill.errors import FeatureError, KronfillWarning, NonFiniteError, ShapeError
@@ -19,7 +20,7 @@ from kronfill.kernels._frames import (
     frame_labels,
     is_frame,
 )
-from kronfill.kernels._indexing import FloatArray, IntArray, frozen
+from kronfill.kernels._indexing import frozen
 
 __all__ = ["FeatureTable"]
 
@@ -143,7 +144,7 @@ class FeatureTable:
         """Return the table with other values in the place of the encoded ones."""
         return replace(self, values=values)
 
-    def take(self, positions: IntArray) -> FeatureTable:
+    def take(self, positions: Index) -> FeatureTable:
         """Return the table of the items at the given positions."""
         labels = None if self.labels is None else tuple(self.labels[i] for i in positions)
         return replace(self, values=self.values[positions], labels=labels)
@@ -190,9 +191,9 @@ class _FrameEncoder:
 
     columns: tuple[Any, ...]
     kinds: dict[str, list[Any]]
-    centres: FloatArray
+    centres: Floats
     """What is taken off the numbers and the dates, in this order."""
-    scales: FloatArray
+    scales: Floats
     """What they are divided by then."""
     categories: tuple[tuple[str, ...], ...]
     """The values of each column of categories, in the order of their 0/1 columns."""
@@ -300,7 +301,7 @@ def _column_transformer(columns: tuple[Any, ...], kinds: dict[str, list[Any]], s
     )
 
 
-def _learnt(transformer: Any) -> tuple[FloatArray, FloatArray, tuple[tuple[str, ...], ...]]:
+def _learnt(transformer: Any) -> tuple[Floats, Floats, tuple[tuple[str, ...], ...]]:
     """Return what encodes new items, as plain numbers: centres, scales, categories."""
     centres, scales = [np.zeros(0)], [np.zeros(0)]
     categories: tuple[tuple[str, ...], ...] = ()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.memory import require_memory
 from kronfill.core.psd import as_real, check_square, check_symmetric_psd
@@ -17,7 +18,6 @@ from kronfill.data._arrays import own_sparse
 from kronfill.data.labels import is_missing
 from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
 from kronfill.kernels._frames import is_frame, labelled_square
-from kronfill.kernels._indexing import FloatArray, IntArray
 from kronfill.kernels._newitems import labelled_similarities
 from kronfill.kernels.base import Kernel
 
@@ -177,11 +177,11 @@ def as_kernel(obj: Any, name: str = "row_kernel") -> Kernel:
 class SimilarityKernel(Kernel):
     """A kernel whose new items come with their similarities."""
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+    def _cross(self, new: Any, cols: Index | None) -> Floats:
         given, _ = similarities(new, self)
         return given if cols is None else given[:, cols]
 
-    def _new_diagonal(self, new: Any) -> FloatArray:
+    def _new_diagonal(self, new: Any) -> Floats:
         _, diagonal = similarities(new, self)
         if np.isnan(diagonal).any():
             msg = (
@@ -198,40 +198,40 @@ class MatrixKernel(SimilarityKernel):
     """A kernel kept as an n x n array."""
 
     @abstractmethod
-    def _matrix(self) -> FloatArray:
+    def _matrix(self) -> Floats:
         """Return the whole matrix."""
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         K = self._matrix()
         if rows is not None:
             return K[rows] if cols is None else K[np.ix_(rows, cols)]
         # Rows of the symmetric matrix are contiguous, columns are not.
         return K if cols is None else K[cols].T
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         diagonal = np.diagonal(self._matrix())
         return diagonal.copy() if rows is None else diagonal[rows]
 
-    def _apply(self, V: FloatArray) -> FloatArray:
-        product: FloatArray = self._matrix() @ V
+    def _apply(self, V: Floats) -> Floats:
+        product: Floats = self._matrix() @ V
         return product
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return Precomputed._trusted(self._block(items, items), labels)
 
 
 class Precomputed(MatrixKernel):
     """See :func:`precomputed`."""
 
-    _K: FloatArray
+    _K: Floats
 
     @classmethod
-    def _trusted(cls, K: FloatArray, labels: tuple[Any, ...] | None) -> Self:
+    def _trusted(cls, K: Floats, labels: tuple[Any, ...] | None) -> Self:
         kernel = object.__new__(cls)
         kernel._set(n=int(K.shape[0]), labels=labels, _K=K)
         return kernel
 
-    def _matrix(self) -> FloatArray:
+    def _matrix(self) -> Floats:
         return self._K
 
     def _parameters(self) -> dict[str, Any]:
@@ -244,12 +244,12 @@ class Constant(Kernel):
     def __init__(self, n: int, labels: tuple[Any, ...] | None) -> None:
         self._set(n=n, labels=labels)
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         return np.ones(
             (self.n if rows is None else rows.size, self.n if cols is None else cols.size)
         )
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         return np.ones(self.n if rows is None else rows.size)
 
     @property
@@ -257,16 +257,16 @@ class Constant(Kernel):
         """See :attr:`Kernel.known_rank`."""
         return 1
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+    def _cross(self, new: Any, cols: Index | None) -> Floats:
         return np.ones((_count(new), self.n if cols is None else cols.size))
 
-    def _new_diagonal(self, new: Any) -> FloatArray:
+    def _new_diagonal(self, new: Any) -> Floats:
         return np.ones(_count(new))
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         return np.tile(V.sum(axis=0), (self.n, 1))
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return Constant(items.size, labels)
 
     def _parameters(self) -> dict[str, Any]:
@@ -279,25 +279,25 @@ class Identity(Kernel):
     def __init__(self, n: int, labels: tuple[Any, ...] | None) -> None:
         self._set(n=n, labels=labels)
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         if rows is None and cols is None:
             return np.eye(self.n)
         everything = np.arange(self.n)
         left = everything if rows is None else rows
         right = everything if cols is None else cols
-        same: FloatArray = (left[:, None] == right).astype(np.float64)
+        same: Floats = (left[:, None] == right).astype(np.float64)
         return same
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         return np.ones(self.n if rows is None else rows.size)
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+    def _cross(self, new: Any, cols: Index | None) -> Floats:
         return np.zeros((_count(new), self.n if cols is None else cols.size))
 
-    def _new_diagonal(self, new: Any) -> FloatArray:
+    def _new_diagonal(self, new: Any) -> Floats:
         return np.ones(_count(new))
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         return V.copy()
 
     def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
@@ -305,14 +305,14 @@ class Identity(Kernel):
             return super()._factor(rtol, max_rank)
         return LowRankFactor(np.eye(self.n), np.arange(self.n), 0.0)
 
-    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         return np.zeros((_count(new), factor.rank))
 
     def split(self) -> tuple[Kernel | None, float]:
         """See :meth:`Kernel.split`."""
         return None, 1.0
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         if np.unique(items).size == items.size:
             return Identity(items.size, labels)
         # An item that is taken twice is fully similar to its copy.
@@ -360,7 +360,7 @@ def _is_pair(new: Any) -> bool:
 
 def similarities(
     new: Any, kernel: Kernel, labels: Sequence[Any] | None = None
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Floats, Floats]:
     """Read and check what describes new items of a given kernel.
 
     Parameters
@@ -410,7 +410,7 @@ def similarities(
     return cross, selves
 
 
-def _finite(values: npt.ArrayLike, name: str) -> FloatArray:
+def _finite(values: npt.ArrayLike, name: str) -> Floats:
     try:
         array = as_real(values, f"the {name} of new items").copy()
     except TypeError as error:

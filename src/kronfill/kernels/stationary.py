@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from kronfill._types import Floats
 from kronfill.errors import FeatureError, ParameterError
 from kronfill.kernels._checks import positive_values
 from kronfill.kernels._featured import FeatureKernel
-from kronfill.kernels._indexing import FloatArray
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 
@@ -141,12 +141,12 @@ def periodic(
 class _Scaled(FeatureKernel):
     """Coordinates are centred on the known items and divided by the length scale."""
 
-    length_scale: float | FloatArray
-    _centre: FloatArray | None
+    length_scale: float | Floats
+    _centre: Floats | None
 
     def _attach_scaled(self, table: FeatureTable, length_scale: LengthScale, **kept: Any) -> None:
         values = table.values
-        resolved: float | FloatArray
+        resolved: float | Floats
         if isinstance(length_scale, str):
             if length_scale != "median":
                 msg = f"length_scale must be 'median' or positive, got {length_scale!r}"
@@ -165,7 +165,7 @@ class _Scaled(FeatureKernel):
             encoded = encoded.toarray()
         return (encoded - self._centre) / self.length_scale
 
-    def _selves(self, points: Any) -> FloatArray:
+    def _selves(self, points: Any) -> Floats:
         return np.ones(points.shape[0])
 
 
@@ -175,7 +175,7 @@ class RBF(_Scaled):
     def __init__(self, table: FeatureTable, length_scale: LengthScale) -> None:
         self._attach_scaled(table, length_scale)
 
-    def _pairs(self, left: Any, right: Any) -> FloatArray:
+    def _pairs(self, left: Any, right: Any) -> Floats:
         if left is right and left.shape[0] >= _MANY and not sparse.issparse(left):
             half = 0.5 * np.einsum("ij,ij->i", left, left)
             # Rounding errors are of the size of these numbers, and so are those of the kernel.
@@ -195,10 +195,10 @@ class Matern(_Scaled):
     def __init__(self, table: FeatureTable, length_scale: LengthScale, nu: float) -> None:
         self._attach_scaled(table, length_scale, nu=nu)
 
-    def _pairs(self, left: Any, right: Any) -> FloatArray:
+    def _pairs(self, left: Any, right: Any) -> Floats:
         distance = _distances(left, right)
         if self.nu == 0.5:
-            decay: FloatArray = np.exp(-distance)
+            decay: Floats = np.exp(-distance)
             return decay
         distance *= np.sqrt(2.0 * self.nu)
         polynomial = 1.0 + distance
@@ -214,14 +214,14 @@ class Matern(_Scaled):
 class Periodic(FeatureKernel):
     """See :func:`periodic`."""
 
-    period: float | FloatArray
-    length_scale: float | FloatArray
+    period: float | Floats
+    length_scale: float | Floats
 
     def __init__(
         self,
         table: FeatureTable,
-        period: float | FloatArray,
-        length_scale: float | FloatArray,
+        period: float | Floats,
+        length_scale: float | Floats,
     ) -> None:
         self._attach(table, period=period, length_scale=length_scale)
 
@@ -232,20 +232,20 @@ class Periodic(FeatureKernel):
         circle = (np.cos(angle) / self.length_scale, np.sin(angle) / self.length_scale)
         return np.hstack(circle)
 
-    def _pairs(self, left: Any, right: Any) -> FloatArray:
+    def _pairs(self, left: Any, right: Any) -> Floats:
         # |z_x - z_y|^2 = 4 sin^2(pi (x - y) / p) on the unit circle.
         return _gaussian(squared_distances(left, right))
 
-    def _selves(self, points: Any) -> FloatArray:
+    def _selves(self, points: Any) -> Floats:
         return np.ones(points.shape[0])
 
     def _parameters(self) -> dict[str, Any]:
         return {"period": self.period, "length_scale": self.length_scale}
 
 
-def squared_distances(left: Any, right: Any) -> FloatArray:
+def squared_distances(left: Any, right: Any) -> Floats:
     """Return squared Euclidean distances, exact for few features, by a matrix product for many."""
-    distances: FloatArray
+    distances: Floats
     if not sparse.issparse(left) and left.shape[1] <= _FEW_FEATURES:
         from scipy.spatial.distance import cdist
 
@@ -257,8 +257,8 @@ def squared_distances(left: Any, right: Any) -> FloatArray:
     return distances
 
 
-def _distances(left: Any, right: Any) -> FloatArray:
-    distances: FloatArray
+def _distances(left: Any, right: Any) -> Floats:
+    distances: Floats
     if sparse.issparse(left):
         from sklearn.metrics.pairwise import euclidean_distances
 
@@ -271,22 +271,22 @@ def _distances(left: Any, right: Any) -> FloatArray:
     return distances
 
 
-def _gaussian_products(points: FloatArray, half: FloatArray) -> FloatArray:
+def _gaussian_products(points: Floats, half: Floats) -> Floats:
     """exp(-|x - y|^2 / 2) among points, from their products: faster than from differences."""
     # x.y - |x|^2/2 - |y|^2/2 as one product of points with two more coordinates.
     ones, column = np.ones((len(half), 1)), -half[:, None]
-    kernel: FloatArray = np.hstack([points, column, ones]) @ np.hstack([points, ones, column]).T
+    kernel: Floats = np.hstack([points, column, ones]) @ np.hstack([points, ones, column]).T
     np.exp(kernel, out=kernel)
     np.fill_diagonal(kernel, 1.0)
     return kernel
 
 
-def _gaussian(squared: FloatArray) -> FloatArray:
+def _gaussian(squared: Floats) -> Floats:
     squared *= -0.5
     return np.exp(squared, out=squared)
 
 
-def _divided(values: Any, scale: float | FloatArray) -> Any:
+def _divided(values: Any, scale: float | Floats) -> Any:
     if not sparse.issparse(values):
         return values / scale
     if np.ndim(scale) == 0:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
-from kronfill.kernels._indexing import FloatArray, IntArray
 from kronfill.kernels.base import Kernel, inherited
 
 __all__ = ["Thin", "thin"]
@@ -49,14 +49,14 @@ class Thin(Kernel):
 
     base: Kernel
     factor_of_base: LowRankFactor
-    phi: FloatArray
+    phi: Floats
     residual: float
 
     def __init__(
         self,
         base: Kernel,
         factor: LowRankFactor,
-        phi: FloatArray,
+        phi: Floats,
         labels: tuple[Any, ...] | None = None,
     ) -> None:
         phi.flags.writeable = False
@@ -75,23 +75,23 @@ class Thin(Kernel):
         """See :attr:`Kernel.known_rank`."""
         return int(self.phi.shape[1])
 
-    def _new_phi(self, new: Any) -> FloatArray:
+    def _new_phi(self, new: Any) -> Floats:
         return self.base.factor_new(self.factor_of_base, new)
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         left, right = (self.phi if items is None else self.phi[items] for items in (rows, cols))
         return np.asarray(left @ right.T)
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         return _squares(self.phi if rows is None else self.phi[rows])
 
-    def _cross(self, new: Any, cols: IntArray | None) -> FloatArray:
+    def _cross(self, new: Any, cols: Index | None) -> Floats:
         return np.asarray(self._new_phi(new) @ (self.phi if cols is None else self.phi[cols]).T)
 
-    def _new_diagonal(self, new: Any) -> FloatArray:
+    def _new_diagonal(self, new: Any) -> Floats:
         return _squares(self._new_phi(new))
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         return np.asarray(self.phi @ (self.phi.T @ V))
 
     def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
@@ -99,15 +99,15 @@ class Thin(Kernel):
             return super()._factor(rtol, max_rank)
         return LowRankFactor(self.phi, None, 0.0)
 
-    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         return self._new_phi(new) if factor.pivots is None else super()._factor_new(factor, new)
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return Thin(self.base, self.factor_of_base, self.phi[items], labels)
 
     def _parameters(self) -> dict[str, Any]:
         return {"rank": self.known_rank, "base": self.base}
 
 
-def _squares(phi: FloatArray) -> FloatArray:
+def _squares(phi: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", phi, phi))

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+
+from kronfill._types import Floats, Index
 
 __all__ = ["GroupMeans", "feature_sums"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(eq=False)

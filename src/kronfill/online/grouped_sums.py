@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.errors import DataError
 from kronfill.online.group_means import GroupMeans, feature_sums
 from kronfill.online.recursive import CAPACITY, RecursiveRidge
@@ -17,8 +17,6 @@ from kronfill.solvers.primal import normal_equations, solve_definite
 
 __all__ = ["GroupedSums", "SummedRidge"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 CHUNK_FLOATS = 4_000_000
 

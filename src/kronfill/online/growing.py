@@ -15,14 +15,13 @@ from __future__ import annotations
 import numba
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from kronfill._types import Floats
 from kronfill.core.memory import require_memory
 
 __all__ = ["Extension", "GrowingCholesky"]
 
-Floats = NDArray[np.float64]
 
 AFRESH = 256
 """After this many removals T^T A^-1 T is summed up anew."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from kronfill._types import Floats, Index
 from kronfill.online.growing import Extension, GrowingCholesky
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
 from kronfill.ridge.problem import KernelLike, RidgeProblem, RidgeResult, Sampled
@@ -22,8 +22,6 @@ from kronfill.solvers.dense import TRUST, EntryKernel
 
 __all__ = ["GrowingDual", "NewItem"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 PROBES = 64
 """Entries at which the residual is measured."""

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
+from kronfill._types import Floats
 from kronfill.core.threads import each
 
 __all__ = ["Halves", "Symmetric", "Whole", "symmetric"]
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 SEGMENTS = 8

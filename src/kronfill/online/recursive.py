@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from kronfill._types import Floats
 from kronfill.core.memory import require_memory
 from kronfill.core.threads import each
 from kronfill.errors import DataError
@@ -31,7 +31,6 @@ from kronfill.online.halves import WIDE, Symmetric, symmetric
 
 __all__ = ["RecursiveRidge"]
 
-Floats = NDArray[np.float64]
 
 CAPACITY = 64
 """Observations whose corrections are collected before they are worked into the matrices."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.errors import DataError
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
 from kronfill.ridge.problem import Mask, Sampled
@@ -22,8 +22,6 @@ from kronfill.ridge.trust import factored_size
 
 __all__ = ["SOLVER", "Batch", "RunningSums", "pair_vectors"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 SOLVER = "RecursiveLeastSquares"
 """What a solution from running sums names as its solver."""

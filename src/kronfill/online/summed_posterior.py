@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.online.grouped_sums import GroupedSums
 from kronfill.online.running import RunningSums
 from kronfill.online.two_way_sums import TwoWaySums
@@ -18,9 +19,6 @@ from kronfill.uncertainty.posterior import FactorPosterior, column_products
 from kronfill.uncertainty.queries import Targets
 
 __all__ = ["GroupEffects", "SummedPosterior", "nothing_sampled"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 def nothing_sampled(shape: tuple[int, int]) -> Sampled:

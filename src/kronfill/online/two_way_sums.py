@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.errors import DataError
 from kronfill.online.running import Batch, RunningSums, pair_vectors
 from kronfill.ridge.effects import AdditiveEffects, half_inverse
 from kronfill.solvers.primal import effects_blocks, normal_equations, solve_definite
 
 __all__ = ["TwoWaySums"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class TwoWaySums(RunningSums):

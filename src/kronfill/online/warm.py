@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import totals
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.online.growing_dual import NewItem
@@ -18,8 +19,6 @@ from kronfill.ridge.system import System
 from kronfill.solvers.pcg import PCG
 
 __all__ = ["WarmStart"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

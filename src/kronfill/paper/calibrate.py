@@ -30,6 +30,7 @@ import scipy.linalg
 import scipy.stats
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.paper.circulant import paper_kernel
 from kronfill.paper.constants import update_constants
 from kronfill.paper.published import REALIZATIONS, SIZES, paper_values
@@ -38,7 +39,6 @@ from kronfill.paper.synthetic import RANK, SAMPLES
 
 __all__ = ["choose", "main", "profile", "unit_losses"]
 
-Floats = NDArray[np.float64]
 
 EXPONENTS = (1.15, 1.25, 1.35, 1.45, 1.55)
 TRIAL = {"exponent": 1.35, "power": 0.45}

@@ -12,14 +12,11 @@ from typing import Any
 import numba
 import numpy as np
 import scipy.fft
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.kernels.given import MatrixKernel
 
 __all__ = ["Circulant", "paper_kernel"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class Circulant(MatrixKernel):

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.paper.circulant import Circulant
 from kronfill.paper.synthetic import Draw
 
 __all__ = ["Factors", "KernelSum", "Losses", "Prediction", "measure"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 BLOCK = 100
 """Rows at a time where the noise is passed over."""
 

@@ -14,12 +14,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.paper.circulant import Circulant, paper_kernel
 
 __all__ = ["RANK", "SAMPLES", "Draw", "draw"]
 
-Floats = NDArray[np.float64]
 SAMPLES = 1000
 """m, the number of observed entries in the paper's tests."""
 RANK = 30

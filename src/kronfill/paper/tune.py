@@ -20,8 +20,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.threads import one_thread
 from kronfill.paper.constants import load_constants, update_constants
 from kronfill.paper.methods import fit
@@ -31,7 +31,6 @@ from kronfill.paper.synthetic import Draw, draw
 
 __all__ = ["Trial", "choose", "cross_validate", "main"]
 
-Floats = NDArray[np.float64]
 
 ROOT = 1906
 FOLDS = 5

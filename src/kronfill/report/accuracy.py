@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.completion.evaluation import Evaluation, Held
 from kronfill.report.content import Accuracy, Part
 
 __all__ = ["POINTS", "accuracy"]
 
-Floats = NDArray[np.float64]
 
 POINTS = 600
 """Entries of each kind that are drawn as points."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear
 from kronfill.estimators.fitted.identity_part import SplitModel
 
 __all__ = ["block_of", "edges", "filled_means", "observed_share", "predicted_means"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 CHUNK_FLOATS = 4_000_000
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.completion.intervals import Intervals
 from kronfill.data import Observations
 from kronfill.report.blocks import block_of, edges, filled_means, observed_share
@@ -18,8 +19,6 @@ from kronfill.report.uncertainty import LEVEL
 
 __all__ = ["MOST", "NOTHING", "Widths", "decoded", "grid_shape", "table_cells", "widths"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 MOST = 160_000
 """Cells of the picture."""

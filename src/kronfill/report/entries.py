@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kronfill.completion.evaluation import Evaluation
 from kronfill.completion.intervals import Intervals
@@ -18,7 +17,6 @@ from kronfill.report.uncertainty import LEVEL
 
 __all__ = ["COUNT", "TOP", "surprising_entries", "uncertain_entries"]
 
-Floats = NDArray[np.float64]
 
 COUNT = 5
 TOP = 5

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from kronfill._types import Floats, Index
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops.tables import SparseTables
 from kronfill.core.memory import require_memory
@@ -25,8 +25,6 @@ from kronfill.ridge.problem import KernelLike, Mask
 
 __all__ = ["DualOperator", "Side"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 RTOL = 1e-13
 LOW_RANK = 256
 """A kernel counts as of low rank up to this, and up to an eighth of its items."""

@@ -19,9 +19,9 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import WIDE
 from kronfill.core.operator import SampledKronecker
 from kronfill.core.products import gram, matmul
@@ -32,9 +32,6 @@ from kronfill.ridge.solution import Solution, Status
 from kronfill.ridge.system import NormalMap, System, grouped_design, grouped_targets, inner
 
 __all__ = ["FactorSystem", "Rotated"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
+from kronfill._types import Floats, Index
 from kronfill.ridge.effects import Center, EffectsDesign
 
 __all__ = ["FreeEffects"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 NONE = -1
 """Stands for an item that is not in the table, and for an effect that has no column."""
 

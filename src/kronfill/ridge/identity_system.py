@@ -30,8 +30,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import totals
 from kronfill.core.loops.tables import SparseTables
 from kronfill.core.low_rank import LowRankFactor
@@ -42,7 +42,6 @@ from kronfill.ridge.system import NormalMap, System, grouped_design, grouped_tar
 
 __all__ = ["Axis", "Observed", "SpikedSystem", "Split", "axes_of", "folded_weights"]
 
-Floats = NDArray[np.float64]
 FEW = 100
 """Up to this many items it does not matter which way is taken."""
 NEGLIGIBLE = 1e-3

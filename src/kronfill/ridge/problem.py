@@ -21,8 +21,8 @@ from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.grouping import Grouped, totals
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
 from kronfill.ridge.solution import Solution
@@ -40,9 +40,6 @@ __all__ = [
     "SplitLike",
     "targets",
 ]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class FactorLike(Protocol):

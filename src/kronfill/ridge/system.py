@@ -11,15 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import CoreResult, Sampled
 
 __all__ = ["NormalMap", "System", "grouped_design", "grouped_targets", "inner"]
-
-Floats = NDArray[np.float64]
 
 
 class NormalMap(ABC):

@@ -18,16 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.ridge.problem import KernelLike, RidgeProblem, RidgeResult, fitted_at
 from kronfill.ridge.solution import Solution, Status
 
 __all__ = ["factored_size", "vouched", "vouched_by_size"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 EPS = float(np.finfo(float).eps)
 DOUBT = 1e-2
 """Where the bound is above this the error is measured."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators import KKMCEX, RRMCEX
@@ -18,8 +18,6 @@ from kronfill.selection.path import mu_path
 from kronfill.selection.problems import checked
 
 __all__ = ["Choice", "Nested", "choose"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

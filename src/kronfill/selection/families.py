@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.data._arrays import real_array
 from kronfill.errors import KernelError, ParameterError
 from kronfill.kernels import Kernel, as_kernel
 
 __all__ = ["Family", "Fixed", "Mixture", "Parameters", "as_family"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 STEP = 1e-4
 """Relative step of the central differences by kernel parameters."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import clone
 
+from kronfill._types import Floats
 from kronfill.criteria.exact import criteria, mean_diagonal, mu_grid
 from kronfill.criteria.gradients import Sensitivity
 from kronfill.criteria.reduction import DualForm
@@ -26,7 +26,6 @@ from kronfill.selection.problems import checked, few_threads
 
 __all__ = ["KernelTuner"]
 
-Floats = NDArray[np.float64]
 
 LIMITS = ((1e-2, 1.0), (1e-3, 1e3))
 """Limits of mu until the kernels have been learned, and then, in units of the first mean diagonal.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.criteria.exact import criteria, exact_form, group_residuals
 from kronfill.criteria.reduction import DualForm
 from kronfill.criteria.stochastic import leave_group_out_at, leave_one_out_at
@@ -18,8 +18,6 @@ from kronfill.selection.problems import checked, few_threads, ridge_problem
 
 __all__ = ["leave_out"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 ALL_WORK = 10 * EXACT_WORK
 """Multiplications that may be spent on leaving out all there is: m = 11,000 dual."""

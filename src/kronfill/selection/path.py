@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._optional import needed
+from kronfill._types import Floats, Index
 from kronfill.criteria.exact import (
     criteria,
     exact_form,
@@ -25,7 +27,6 @@ from kronfill.data._arrays import real_array
 from kronfill.errors import (
     ConvergenceWarning,
     EmptyDataError,
-    MissingDependencyError,
     ParameterError,
 )
 from kronfill.estimators.factorised import FactorisedRegressor
@@ -35,8 +36,6 @@ from kronfill.selection.splitters import EntryKFold
 
 __all__ = ["EXACT_WORK", "MuPath", "mu_path"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 CRITERIA = ("loo", "gcv", "lml", "row", "column", "cv")
 EXACT_WORK = 6e11
@@ -124,12 +123,7 @@ class MuPath:
         matplotlib Axes
         """
         if ax is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ImportError as error:
-                msg = "Drawing a path needs matplotlib: pip install 'kronfill[plots]'."
-                raise MissingDependencyError(msg) from error
-            _, ax = plt.subplots()
+            _, ax = needed("matplotlib.pyplot", "Drawing a path").subplots()
         for name, values in self.criteria.items():
             if name == "lml":
                 continue

@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
+from kronfill._types import Index
 from kronfill.data import Observations
 from kronfill.data._arrays import plain_array
 from kronfill.data.labels import is_missing
 from kronfill.errors import IndexRangeError, ParameterError, ShapeError
 
 __all__ = ["ColumnKFold", "EntryKFold", "RowColumnKFold", "RowKFold"]
-
-Index = NDArray[np.intp]
 
 
 def _pairs(X: Any) -> NDArray[Any]:

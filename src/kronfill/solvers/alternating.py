@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.data._arrays import finite_array
 from kronfill.errors import ParameterError, ShapeError
 from kronfill.ridge.effects import AdditiveEffects
@@ -27,7 +27,6 @@ from kronfill.ridge.solution import Solution, Status
 
 __all__ = ["ALS", "STARTS", "Alternation", "State", "alternate", "leading_pair"]
 
-Floats = NDArray[np.float64]
 STARTS = ("spectral", "kkmcex", "uniform", "gaussian")
 
 

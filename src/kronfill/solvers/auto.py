@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kronfill._types import Floats
 from kronfill.core.memory import available_memory
 from kronfill.data._counts import count_of, size_of
 from kronfill.errors import MemoryLimitError, ParameterError
@@ -22,7 +20,6 @@ from kronfill.solvers.primal import PrimalDirect, solve_primal
 
 __all__ = ["Auto", "as_solver", "solve_in_factors"]
 
-Floats = NDArray[np.float64]
 SMALL = 1500
 """Up to this many observations a direct solve takes no time worth saving."""
 LEAST_TRIAL = 8

@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Flags, Floats, Index
 from kronfill.ridge.system import inner
 
 __all__ = ["Descent", "conjugate_gradients", "per_target"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Index = NDArray[np.intp]
 Map = Callable[[Floats], Floats]
 
 

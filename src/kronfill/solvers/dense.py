@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import WIDE
 from kronfill.core.memory import require_memory
 from kronfill.core.threads import each, one_blas_thread
@@ -36,8 +37,6 @@ from kronfill.ridge.solution import Solution, Status
 
 __all__ = ["Cholesky", "EntryKernel", "GridEigen", "entry_kernel"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 Inverse = Callable[[Floats], Floats]
 
 PROBES = 256

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.low_rank import pivoted_cholesky
 from kronfill.core.memory import require_memory
 from kronfill.core.threads import one_blas_thread
@@ -32,7 +33,6 @@ from kronfill.solvers.iterative import Iterative, Rounds
 
 __all__ = ["DualPCG", "default_rank"]
 
-Floats = NDArray[np.float64]
 
 SETUP_SHARE = 0.25
 """Share of a limited time in which columns are added to the preconditioner."""

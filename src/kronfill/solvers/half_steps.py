@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.loops.rowwise_ridge import ridge_rows
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
@@ -20,7 +21,6 @@ from kronfill.solvers.primal import solve_primal
 
 __all__ = ["FactorAlternation", "GivenFactor", "RowAlternation"]
 
-Floats = NDArray[np.float64]
 
 DIRECT_LIMIT = 1200
 """Up to this many unknowns (observations or coefficients) a half-step is a dense factorisation."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Flags, Floats, Index
 from kronfill.errors import ParameterError
 from kronfill.ridge.problem import RidgeSolver
 from kronfill.ridge.solution import Solution, Status
@@ -24,9 +24,6 @@ from kronfill.solvers.cg import Descent, conjugate_gradients, per_target
 
 __all__ = ["Iterative", "Measured", "Rounds"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Index = NDArray[np.intp]
 SINGLE_GAIN = 1e-4
 """How far one round in single precision is to bring the residual down."""
 

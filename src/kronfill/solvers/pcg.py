@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.memory import require_memory
 from kronfill.core.threads import one_blas_thread
 from kronfill.errors import ParameterError
@@ -20,7 +20,6 @@ from kronfill.solvers.iterative import Iterative, Rounds
 
 __all__ = ["PCG", "FactorSystem", "Iterative", "Rotated"]
 
-Floats = NDArray[np.float64]
 FACTOR_RTOL = 1e-13
 
 

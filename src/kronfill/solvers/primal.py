@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.operator import pair_products, row_grams
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign, half_inverse
 from kronfill.ridge.problem import (
@@ -28,7 +28,6 @@ from kronfill.ridge.solution import Solution, Status
 
 __all__ = ["PrimalDirect", "effects_blocks", "normal_equations", "solve_primal"]
 
-Floats = NDArray[np.float64]
 FACTOR_RTOL = 1e-13
 CHUNK_FLOATS = 4_000_000
 ACCURATE = 1e-6

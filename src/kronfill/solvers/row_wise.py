@@ -19,8 +19,8 @@ from typing import Any
 import numba
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops.passes import FAST
 from kronfill.core.loops.rowwise_ridge import CHUNK, _augmented_gram, _cholesky_solve
@@ -33,7 +33,6 @@ from kronfill.solvers.alternating import Alternation, State, check_sweeps
 
 __all__ = ["RowWise", "RowWiseAlternation", "inverse_kernel"]
 
-Floats = NDArray[np.float64]
 BLOCK = 64
 DIGITS = 1e-3
 """Share of its largest value below which a penalty is summed up anew, before digits are lost."""

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._optional import needed
 from kronfill.errors import (
     DataError,
     IndexRangeError,
     LabelError,
-    MissingDependencyError,
     NonFiniteError,
     ParameterError,
 )
@@ -198,10 +198,5 @@ def _numbers(column: Any, what: str, where: str, line: int) -> NDArray[np.float6
 
 def arrow() -> tuple[Any, Any]:
     """pyarrow and its functions, or say how to get them."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError:
-        msg = "Reading Parquet needs pyarrow: pip install 'kronfill[tables]'"
-        raise MissingDependencyError(msg) from None
-    return pyarrow, pyarrow.compute
+    purpose = "Reading Parquet"
+    return needed("pyarrow", purpose), needed("pyarrow.compute", purpose)

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._optional import needed
+from kronfill._types import Floats
 from kronfill.errors import (
     DuplicateEntryError,
     EmptyDataError,
-    MissingDependencyError,
     ParameterError,
     StorageError,
 )
@@ -43,7 +43,6 @@ from kronfill.streaming.system import (
 
 __all__ = ["Distributed", "has_client"]
 
-Floats = NDArray[np.float64]
 BLOCK, LEAST_BLOCK = 1 << 22, 1 << 19
 """Observations of a block: not more, unless there are very many; not fewer, unless pieces are."""
 BLOCKS, MOST_BLOCKS = 64, 2048
@@ -166,13 +165,8 @@ def has_client() -> bool:
 
 
 def _distributed() -> Any:
-    try:
-        import dask.dataframe  # noqa: F401
-        import distributed
-    except ImportError:
-        msg = "A Dask cluster needs dask[dataframe] and distributed: pip install 'kronfill[all]'"
-        raise MissingDependencyError(msg) from None
-    return distributed
+    needed("dask.dataframe", "A Dask cluster")
+    return needed("distributed", "A Dask cluster")
 
 
 class ClusterSums(Sums):

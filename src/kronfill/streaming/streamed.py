@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops.lanes import lined, width
 from kronfill.core.memory import available_memory
@@ -45,7 +45,6 @@ from kronfill.streaming.watching import Watcher
 
 __all__ = ["Streamed", "TableSolver", "needed_memory", "parse_memory", "partition_size"]
 
-Floats = NDArray[np.float64]
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 BATCH = 1 << 24
 """Observations of a partition where memory does not ask for fewer."""

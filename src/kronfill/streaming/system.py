@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.core.operator import SEGMENTS, SampledKronecker
 from kronfill.core.threads import one_blas_thread
@@ -32,7 +33,6 @@ from kronfill.ridge.system import NormalMap, System, inner
 
 __all__ = ["PartitionedSystem", "Sums", "Totals", "moments_of", "normal_of", "outer_axis"]
 
-Floats = NDArray[np.float64]
 SEGMENT_ITEMS = 512
 EVEN = 8
 ROUNDING = float(np.finfo(np.float32).eps)

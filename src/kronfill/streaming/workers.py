@@ -12,6 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops.lanes import lined
 from kronfill.streaming.columns import Axis, Batch, Columns
@@ -24,7 +25,6 @@ __all__ = [
     "nothing", "one_at_a_time", "piece_of", "repeat_of", "same", "times",
 ]  # fmt: skip
 
-Floats = NDArray[np.float64]
 READ = 1 << 20
 """Lines that are read at a time."""
 _MOST_THREADS: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]

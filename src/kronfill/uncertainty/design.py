@@ -14,16 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.ridge.free_effects import FreeEffects
 from kronfill.uncertainty.posterior import Posterior
 from kronfill.uncertainty.queries import Targets
 
 __all__ = ["Choice", "greedy_variance", "unlocked"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,17 +8,14 @@ the preconditioner of the iterative solvers knows: no system is solved.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.ridge.factor_system import Rotated
 from kronfill.ridge.identity_system import Split, axes_of
 from kronfill.ridge.problem import Sampled
 
 __all__ = ["expected_variance"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 def expected_variance(

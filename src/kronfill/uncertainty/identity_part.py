@@ -20,8 +20,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.identity_system import (
@@ -40,8 +40,6 @@ from kronfill.uncertainty.queries import Side, Targets
 
 __all__ = ["SpikedPosterior"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 ARRAYS = 8
 """Vectors that one right-hand side takes in conjugate gradients."""

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.errors import ConvergenceWarning
 from kronfill.ridge.factor_system import FactorSystem
 from kronfill.ridge.system import NormalMap
@@ -17,7 +18,6 @@ from kronfill.uncertainty.queries import Targets
 
 __all__ = ["TOL", "IterativePosterior", "solve_many"]
 
-Floats = NDArray[np.float64]
 
 TOL = 1e-10
 """Relative accuracy of a variance."""

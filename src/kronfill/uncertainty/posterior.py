@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.free_effects import FreeEffects
@@ -36,8 +37,6 @@ __all__ = [
     "Posterior",
 ]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 CHUNK_FLOATS = 8_000_000
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Side", "Targets", "gathered"]
+from kronfill._types import Floats, Index
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
+__all__ = ["Side", "Targets", "gathered"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.problem import Sampled
@@ -23,8 +23,6 @@ from kronfill.uncertainty.identity_part import SpikedPosterior
 
 __all__ = ["FactorSampler", "Sampler", "SpikedSampler"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 SOLVER = PCG(tol=1e-6)
 Fit = Callable[[Floats], tuple[Floats, AdditiveEffects | None]]
 

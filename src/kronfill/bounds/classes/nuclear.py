@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
 from kronfill.bounds.classes.sides import Side
@@ -25,8 +24,6 @@ from kronfill.bounds.splits import EntrySet, Sizes, Split
 from kronfill.errors import ParameterError
 
 __all__ = ["IMCBall", "KMCBall", "NuclearBall", "SpectralBall", "SpectralClass"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,16 +13,14 @@ from functools import singledispatch
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.bounds.splits import EntrySet, Grid, Listed
 from kronfill.core.threads import one_blas_thread
 from kronfill.kernels.base import Kernel
 
 __all__ = ["TrainingKernel", "nystrom_trace"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 CHUNK = 4_000_000
 WIDEST = 20
 """Up to d_w d_h = 20 m the factors are used."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from kronfill._types import Floats
 from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
 from kronfill.bounds.classes.nystrom import TrainingKernel, nystrom_trace
 from kronfill.bounds.classes.sides import Side
@@ -23,7 +23,6 @@ from kronfill.kernels import as_kernel
 
 __all__ = ["LocalBall", "RKHSBall", "TrainingSpan"]
 
-Floats = NDArray[np.float64]
 CHUNK = 1_000_000
 
 

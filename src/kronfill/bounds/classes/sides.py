@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.threads import one_blas_thread
 from kronfill.kernels import as_kernel
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 
 __all__ = ["Side"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,16 +15,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from kronfill._types import Floats, Index
 from kronfill.bounds.classes.sides import Side
 from kronfill.bounds.splits import EntrySet, Grid, Listed, Split
 
 __all__ = ["largest_eigenvalue"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 LARGEST = 2_000_000
 """Up to this many unknowns the eigenvalue is computed; beyond, it is bounded."""
 DENSE = 400

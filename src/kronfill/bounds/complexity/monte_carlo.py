@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.bounds.complexity.patterns import Pattern, draw_pattern
 from kronfill.bounds.complexity.signs import SignLaw
 from kronfill.bounds.splits import Split
@@ -16,8 +16,6 @@ from kronfill.core.threads import one_blas_thread
 from kronfill.errors import ParameterError
 
 __all__ = ["MonteCarlo", "check_delta", "estimate"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, svds
 
+from kronfill._types import Floats
 from kronfill.bounds.complexity.signs import SignLaw
 from kronfill.bounds.splits import EntrySet, Grid, Sizes
 from kronfill.data._arrays import own_sparse, real_array
@@ -17,7 +17,6 @@ from kronfill.errors import ShapeError
 
 __all__ = ["Pattern", "SparsePattern", "as_pattern", "draw_pattern"]
 
-Floats = NDArray[np.float64]
 SMALL = 250_000
 """Up to this many entries of the matrix a spectral norm is taken of a dense array."""
 BLOCK = 1_000_000

@@ -21,14 +21,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kronfill.bounds.splits import EntrySet, Index, Sizes
+from kronfill._types import Floats, Index
+from kronfill.bounds.splits import EntrySet, Sizes
 from kronfill.errors import ParameterError
 
 __all__ = ["LAWS", "SignLaw", "as_law"]
-
-Floats = NDArray[np.float64]
 
 
 class SignLaw(ABC):

@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
+from kronfill._types import Floats
 from kronfill.bounds.splits import EntrySet
 
 __all__ = ["GAUSSIAN", "Counts", "closed_forms", "kept_maximum"]
 
-Floats = NDArray[np.float64]
 GAUSSIAN = float(np.sqrt(np.pi / 2))
 """An explicit value of the paper's universal constant G."""
 LONGEST_WALK = 60

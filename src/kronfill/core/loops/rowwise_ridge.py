@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops.passes import FAST
 from kronfill.core.threads import each, one_blas_thread
 
 __all__ = ["ridge_rows"]
 
-Floats = NDArray[np.float64]
 CHUNK = 256
 BLOCKS = 128
 

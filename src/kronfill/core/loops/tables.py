@@ -11,14 +11,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops.passes import FAST, block_size, chunk_size, product_row, reach, scatter_row
 from kronfill.core.threads import each
 
 __all__ = ["SparseTables"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 SEGMENTS = 128
 
 

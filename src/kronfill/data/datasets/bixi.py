@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from kronfill._optional import needed
 from kronfill.data.datasets.dataset import Dataset
 from kronfill.data.datasets.store import packaged, verified
-from kronfill.data.reading.frames import import_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,7 @@ def load_bixi() -> BixiData:
     >>> list(bixi.days.columns)[:3]
     ['humidity', 'max_temp_f', 'mean_temp_c']
     """
-    pd = import_pandas("load_bixi")
+    pd = needed("pandas", "load_bixi")
     content = verified(packaged(f"files/{_FILE}"), _SHA256, _FILE, "Install kronfill again.")
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}

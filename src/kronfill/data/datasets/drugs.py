@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._optional import needed
 from kronfill.data.datasets.dataset import Dataset
 from kronfill.data.datasets.store import Folder
-from kronfill.data.reading.frames import import_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +70,7 @@ def load_drug_response(data_home: str | os.PathLike[str] | None = None) -> Datas
     drug_response: missing Labels.txt and 26 others
     """
     files = _FOLDER.read(data_home)
-    pd = import_pandas("load_drug_response")
+    pd = needed("pandas", "load_drug_response")
     drugs = pd.Index(files["Drug_PubChem_IDs.txt"].decode("ascii").split(), name="drug")
     # Names of cell lines may hold spaces.
     cells = pd.Index(files["Cell_line_IDs.txt"].decode("ascii").splitlines(), name="cell line")
@@ -91,7 +91,7 @@ def load_drug_response(data_home: str | os.PathLike[str] | None = None) -> Datas
 
 def _kernels(files: dict[str, bytes], start: str, labels: pd.Index) -> dict[str, pd.DataFrame]:
     """Return the kernels whose files begin so, by the rest of their names."""
-    pd = import_pandas("load_drug_response")
+    pd = needed("pandas", "load_drug_response")
     return {
         name.removeprefix(start).removesuffix(".txt"): pd.DataFrame(
             _numbers(content), index=labels, columns=labels

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from kronfill.data._arrays import FloatArray, frozen
+from kronfill._types import Floats
+from kronfill.data._arrays import frozen
 from kronfill.data.observations import Observations
 from kronfill.errors import ParameterError
 
@@ -35,10 +36,10 @@ class PaperMatrix:
         m entries of `data`.
     """
 
-    row_kernel: FloatArray = field(repr=False)
-    col_kernel: FloatArray = field(repr=False)
-    truth: FloatArray = field(repr=False)
-    data: FloatArray = field(repr=False)
+    row_kernel: Floats = field(repr=False)
+    col_kernel: Floats = field(repr=False)
+    truth: Floats = field(repr=False)
+    data: Floats = field(repr=False)
     observations: Observations
 
 
@@ -127,7 +128,7 @@ def make_paper_matrix(
     return PaperMatrix(row_kernel, col_kernel, frozen(truth), frozen(data), observations)
 
 
-def _paper_kernel(size: int, exponent: float) -> FloatArray:
+def _paper_kernel(size: int, exponent: float) -> Floats:
     """Return abs(R D R^H), scaled to a unit diagonal."""
     weights = np.arange(1, size + 1, dtype=np.float64) ** -_positive(
         "exponent", exponent, finite=True

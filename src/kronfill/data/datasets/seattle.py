@@ -10,9 +10,9 @@ import numpy as np
 import scipy.io
 from numpy.typing import NDArray
 
+from kronfill._optional import needed
 from kronfill.data.datasets.dataset import Dataset, Published
 from kronfill.data.datasets.store import Folder
-from kronfill.data.reading.frames import import_pandas
 
 __all__ = ["load_seattle"]
 
@@ -74,7 +74,7 @@ def load_seattle(data_home: str | os.PathLike[str] | None = None) -> Dataset:
     seattle: missing sedata_amonth_matrix.mat and 2 others;
     """
     files = _FOLDER.read(data_home)
-    pd = import_pandas("load_seattle")
+    pd = needed("pandas", "load_seattle")
     speeds = _array(files["sedata_amonth_matrix.mat"], "data_matrix")
     links = _array(files["seattle_adj.mat"], "A").astype(np.int64)
     np.fill_diagonal(links, 0)

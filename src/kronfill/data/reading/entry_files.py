@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.data._arrays import FloatArray, IntArray, listing
+from kronfill._types import Floats, Index
+from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
 from kronfill.data._entries import Entries, Grid, check_policy
 from kronfill.data.observations import Observations
@@ -87,11 +88,11 @@ class EntryFile:
     row_labels: list[str]
     col_labels: list[str]
     told: str
-    _rows: IntArray
-    _cols: IntArray
-    _values: FloatArray
-    _weights: FloatArray | None = None
-    _lines: IntArray | None = None
+    _rows: Index
+    _cols: Index
+    _values: Floats
+    _weights: Floats | None = None
+    _lines: Index | None = None
 
     def observations(
         self, numbers: tuple[bool, bool] = (False, False), duplicates: str = "error"
@@ -142,7 +143,7 @@ class EntryFile:
         )
 
 
-def _sorted(at: IntArray, labels: list[Any]) -> tuple[IntArray, list[Any]]:
+def _sorted(at: Index, labels: list[Any]) -> tuple[Index, list[Any]]:
     order = sorted(range(len(labels)), key=labels.__getitem__)
     place = np.empty(len(labels), dtype=np.intp)
     place[order] = np.arange(len(labels))
@@ -332,7 +333,7 @@ def _long(table: FileTable, roles: Roles, why: str) -> EntryFile:
     )  # fmt: skip
 
 
-def _check_weights(table: FileTable, name: str, weights: FloatArray, lines: IntArray) -> None:
+def _check_weights(table: FileTable, name: str, weights: Floats, lines: Index) -> None:
     bad = np.flatnonzero(~(weights >= 0))  # a missing one too
     if bad.size:
         first = weights[bad[0]]
@@ -372,7 +373,7 @@ def _wide(table: FileTable, roles: Roles, why: str) -> EntryFile:
     )  # fmt: skip
 
 
-def _wide_column(table: FileTable, name: str) -> FloatArray:
+def _wide_column(table: FileTable, name: str) -> Floats:
     try:
         return table.numbers(table.position(name))
     except DataError as error:
@@ -385,7 +386,7 @@ def _wide_column(table: FileTable, name: str) -> FloatArray:
         raise DataError(msg) from None
 
 
-def _refuse_repeats(table: FileTable, codes: IntArray, labels: list[str], index: str) -> None:
+def _refuse_repeats(table: FileTable, codes: Index, labels: list[str], index: str) -> None:
     if len(labels) == len(codes):
         return
     counts = np.bincount(codes)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.data._arrays import FloatArray, IntArray, listing
+from kronfill._types import Floats, Index
+from kronfill.data._arrays import listing
 from kronfill.errors import DataError
 
 __all__ = ["MISSING", "FileTable", "label_text"]
@@ -86,7 +87,7 @@ class FileTable:
 
         return [text for text in dict.fromkeys(_texts(self.column(j).unique(), pc)) if text]
 
-    def numbers(self, j: int) -> FloatArray:
+    def numbers(self, j: int) -> Floats:
         """Return a column as floats, NaN where it has nothing; DataError names a bad cell."""
         values, bad = self._floats(j)
         if bad is not None:
@@ -107,7 +108,7 @@ class FileTable:
             raise DataError(msg)
         return values
 
-    def _floats(self, j: int) -> tuple[FloatArray, tuple[int, Any] | None]:
+    def _floats(self, j: int) -> tuple[Floats, tuple[int, Any] | None]:
         """The numbers of a column, or the line and content of the first cell that is none."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -145,7 +146,7 @@ class FileTable:
             return k + 2, cell
         return 2, cells[0]
 
-    def labels(self, j: int) -> tuple[IntArray, list[str]]:
+    def labels(self, j: int) -> tuple[Index, list[str]]:
         """Return a column as codes into its distinct labels, which are text; DataError if blank.
 
         Whole numbers are written without a decimal point, dates in ISO form, and blanks around
@@ -186,8 +187,8 @@ def _without(column: Any, markers: tuple[str, ...]) -> Any:
     return pc.if_else(marked, pa.scalar(None, column.type), column)
 
 
-def _floats(column: Any) -> FloatArray:
-    out: FloatArray = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+def _floats(column: Any) -> Floats:
+    out: Floats = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
     return out
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.data._arrays import FloatArray, IntArray
+from kronfill._optional import needed
+from kronfill._types import Floats, Index
 from kronfill.data.labels import is_missing
-from kronfill.errors import DataError, LabelError, MissingDependencyError
+from kronfill.errors import DataError, LabelError
 
 __all__ = [
-    "Table", "arrow_table", "axis_indexes", "import_pandas", "is_labelled_array", "is_table",
+    "Table", "arrow_table", "axis_indexes", "is_labelled_array", "is_table",
     "open_table", "refuse_coordinates",
 ]  # fmt: skip
 
@@ -26,25 +27,10 @@ _NUMBER_OBJECTS = frozenset(
 )
 
 
-def import_pandas(purpose: str) -> Any:
-    """Import pandas, or say how to get it."""
-    try:
-        import pandas as pd
-    except ImportError:
-        msg = f"{purpose} needs pandas: pip install 'kronfill[tables]'"
-        raise MissingDependencyError(msg) from None
-    return pd
-
-
 def arrow_table(table: Any) -> Any:
     """Return a table of any make as one of pyarrow, or say how to get pyarrow."""
-    try:
-        import pyarrow as pa
-        from pyarrow import interchange
-    except ImportError:
-        kind = type(table).__name__
-        msg = f"reading a {kind} needs pyarrow: pip install 'kronfill[tables]'"
-        raise MissingDependencyError(msg) from None
+    purpose = f"Reading a {type(table).__name__}"
+    pa, interchange = needed("pyarrow", purpose), needed("pyarrow.interchange", purpose)
     _refuse_python_objects(table)
     streams = hasattr(table, "__arrow_c_stream__")  # a protocol: its absence is an answer
     return pa.table(table) if streams else interchange.from_dataframe(table)
@@ -78,18 +64,18 @@ class Table(ABC):
         """What the rows are called, if the table says so."""
 
     @abstractmethod
-    def numbers(self, position: int) -> FloatArray:
+    def numbers(self, position: int) -> Floats:
         """Return a column as floats with NaN where the table has nothing."""
 
     @abstractmethod
-    def coded(self, position: int) -> tuple[IntArray, list[Any]]:
+    def coded(self, position: int) -> tuple[Index, list[Any]]:
         """Return a column as codes (-1 is missing) into its distinct labels.
 
         TypeError or NotImplementedError if what the column holds cannot be labels.
         """
 
     @abstractmethod
-    def dense(self) -> FloatArray:
+    def dense(self) -> Floats:
         """Return all columns side by side as floats."""
 
     def _refuse(self, position: int, dtype: object) -> DataError:
@@ -106,7 +92,7 @@ class _PandasTable(Table):
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self._pd = import_pandas("reading a pandas table")
+        self._pd = needed("pandas", "Reading a pandas table")
 
     @property
     def names(self) -> list[Any]:
@@ -116,7 +102,7 @@ class _PandasTable(Table):
     def row_labels(self) -> list[Any]:
         return list(self._frame.index)
 
-    def numbers(self, position: int) -> FloatArray:
+    def numbers(self, position: int) -> Floats:
         column = self._frame.iloc[:, position]
         types = self._pd.api.types
         is_number = types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(
@@ -126,16 +112,16 @@ class _PandasTable(Table):
             is_number = types.infer_dtype(column, skipna=True) in _NUMBER_OBJECTS
         if not is_number:
             raise self._refuse(position, f"dtype {column.dtype}")
-        result: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        result: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return result
 
-    def coded(self, position: int) -> tuple[IntArray, list[Any]]:
+    def coded(self, position: int) -> tuple[Index, list[Any]]:
         codes, labels = self._pd.factorize(self._frame.iloc[:, position])
         return codes.astype(np.intp, copy=False), labels.tolist()
 
-    def dense(self) -> FloatArray:
+    def dense(self) -> Floats:
         if all(isinstance(t, np.dtype) and t.kind in "iuf" for t in self._frame.dtypes):
-            result: FloatArray = self._frame.to_numpy(dtype=np.float64)
+            result: Floats = self._frame.to_numpy(dtype=np.float64)
             return result
         return _side_by_side(self, len(self._frame))
 
@@ -157,7 +143,7 @@ class _ArrowTable(Table):
     def row_labels(self) -> None:
         return None
 
-    def numbers(self, position: int) -> FloatArray:
+    def numbers(self, position: int) -> Floats:
         column, types = self._table.column(position), self._types
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
         allowed = ("integer", "floating", "boolean", "decimal", "null")
@@ -165,10 +151,10 @@ class _ArrowTable(Table):
             raise self._refuse(position, f"type {column.type}")
         if types.is_dictionary(column.type) or types.is_boolean(kind):
             column = column.cast("uint8" if types.is_boolean(kind) else kind)
-        result: FloatArray = column.cast("float64", safe=False).to_numpy()
+        result: Floats = column.cast("float64", safe=False).to_numpy()
         return result
 
-    def coded(self, position: int) -> tuple[IntArray, list[Any]]:
+    def coded(self, position: int) -> tuple[Index, list[Any]]:
         column = self._table.column(position)
         if self._types.is_dictionary(column.type):
             chunks = column.chunks  # each may have a dictionary of its own
@@ -182,11 +168,11 @@ class _ArrowTable(Table):
             parts.append(np.array([*local, -1], dtype=np.intp)[indices])
         return _compact(np.concatenate(parts), list(known))
 
-    def dense(self) -> FloatArray:
+    def dense(self) -> Floats:
         return _side_by_side(self, self._table.num_rows)
 
 
-def _side_by_side(table: Table, n_rows: int) -> FloatArray:
+def _side_by_side(table: Table, n_rows: int) -> Floats:
     """Read every column as numbers into one array."""
     result = np.empty((n_rows, len(table.names)), dtype=np.float64)
     for position in range(result.shape[1]):
@@ -194,7 +180,7 @@ def _side_by_side(table: Table, n_rows: int) -> FloatArray:
     return result
 
 
-def _compact(codes: IntArray, labels: list[Any]) -> tuple[IntArray, list[Any]]:
+def _compact(codes: Index, labels: list[Any]) -> tuple[Index, list[Any]]:
     """Drop labels that do not occur, and give those that mean "missing" (NaN) the code -1."""
     used = np.bincount(codes[codes >= 0], minlength=len(labels)) > 0
     kept = [k for k, label in enumerate(labels) if used[k] and not is_missing(label)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.data._arrays import FloatArray
+from kronfill._types import Floats
 from kronfill.data.reading.frames import Table, axis_indexes, is_table, open_table
 from kronfill.errors import DataError
 
@@ -22,7 +22,7 @@ MOSTLY = 0.9
 _NUMBER = re.compile(r"[$€£]?\s*[+-]?(\d+|\d{1,3}([,.'’ ]\d{3})+|\d*[.,]\d+)([eE][+-]?\d+)?\s*%?")
 
 
-def are_labels(column: FloatArray) -> bool:
+def are_labels(column: Floats) -> bool:
     """Whether numbers could be labels: whole, and none missing."""
     return bool(np.all(np.isfinite(column)) and np.all(column == np.floor(column)))
 
@@ -32,7 +32,7 @@ def is_like_value(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None or not any(sign.isalnum() for sign in text)
 
 
-def entry_columns(columns: Sequence[FloatArray]) -> tuple[int, int] | None:
+def entry_columns(columns: Sequence[Floats]) -> tuple[int, int] | None:
     """Two columns that could name the entries of a long table, if there are such.
 
     They hold labels, at least one of them repeats some, and hardly any pair of labels comes twice.

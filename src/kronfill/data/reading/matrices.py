@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from kronfill._types import Floats, Index
 from kronfill.data._arrays import (
-    FloatArray,
-    IntArray,
     first_positions,
     listing,
     own_sparse,
@@ -93,7 +92,7 @@ def _only_one(axis: str, own: list[Any] | None, given: Any) -> Any:
     return own
 
 
-def _read_array(A: Any) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+def _read_array(A: Any) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return a dense matrix as floats and what of it is observed."""
     masked = isinstance(A, np.ma.MaskedArray)
     try:
@@ -117,7 +116,7 @@ def _read_array(A: Any) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     return numbers, ~np.ma.getmaskarray(A) if masked else ~np.isnan(numbers)
 
 
-def _dense_entries(array: FloatArray, observed: npt.NDArray[np.bool_], grid: Grid) -> Entries:
+def _dense_entries(array: Floats, observed: npt.NDArray[np.bool_], grid: Grid) -> Entries:
     """Return the observed entries row by row."""
     codes = np.flatnonzero(observed)
     if codes.size == 0:
@@ -198,7 +197,7 @@ def _locate(table: Table, columns: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-def _axis(table: Table, position: int, given: Any, axis: str) -> tuple[IntArray, Labels]:
+def _axis(table: Table, position: int, given: Any, axis: str) -> tuple[Index, Labels]:
     """Return the indices of one side of the entries and the labels they point to."""
     name = table.names[position]
     try:
@@ -229,7 +228,7 @@ def _ordered(labels: list[Any]) -> list[Any]:
         return labels
 
 
-def _check_present(values: FloatArray, rows: IntArray, cols: IntArray, name: Any, g: Grid) -> None:
+def _check_present(values: Floats, rows: Index, cols: Index, name: Any, g: Grid) -> None:
     """Raise if a line of the table has no value."""
     missing = np.isnan(values)
     if missing.any():

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.data._arrays import FloatArray, IntArray, listing
+from kronfill._optional import needed
+from kronfill._types import Floats, Index
+from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
 from kronfill.data.reading.file_table import MISSING, FileTable, label_text
-from kronfill.data.reading.frames import import_pandas
 from kronfill.errors import (
     DataError,
     FeatureError,
     LabelError,
-    MissingDependencyError,
     ParameterError,
 )
 
@@ -205,7 +205,7 @@ def _features(
     impute: str,
     kinds: Mapping[str, str],
 ) -> SideFile:
-    pd = import_pandas("side information")
+    pd = needed("pandas", "Side information")
     if not names:
         msg = f"{table.path} has no column of features besides the labels."
         raise FeatureError(msg)
@@ -380,11 +380,7 @@ def _are_edges(table: FileTable) -> bool:
 
 
 def _edges(table: FileTable) -> SideFile:
-    try:
-        import networkx as nx
-    except ImportError:
-        msg = "A list of edges needs networkx: pip install 'kronfill[graphs]'"
-        raise MissingDependencyError(msg) from None
+    nx = needed("networkx", "A list of edges")
     if len(table.names) > 3:
         msg = (
             f"{table.path}: a list of edges has two columns of labels and at most one of weights, "
@@ -416,7 +412,7 @@ def _edges(table: FileTable) -> SideFile:
     return SideFile(table, "edges", labels, told, make)
 
 
-def _merged(a: IntArray, b: IntArray, weights: FloatArray, index: list[Any]) -> Any:
+def _merged(a: Index, b: Index, weights: Floats, index: list[Any]) -> Any:
     """Edges without direction; of several between the same two the heaviest counts."""
     best: dict[tuple[int, int], float] = {}
     for i, j, w in zip(a.tolist(), b.tolist(), weights.tolist(), strict=True):
@@ -443,7 +439,7 @@ def _filled(
     table: FileTable, labels: list[str], names: list[str], columns: list[Any] | None = None
 ) -> Callable[[list[Any]], Any]:
     """What makes a DataFrame of similarities; by default columns are called as the lines are."""
-    pd = import_pandas("side information")
+    pd = needed("pandas", "Side information")
     values = np.column_stack([table.numbers(table.position(name)) for name in names])
     if np.isnan(values).any():
         i, j = np.argwhere(np.isnan(values))[0]

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from kronfill._optional import needed
 from kronfill.data._counts import count_of
 from kronfill.data.reading.file_table import FileTable, label_text
-from kronfill.errors import DataError, MissingDependencyError
+from kronfill.errors import DataError
 
 __all__ = ["FORMATS", "open_file"]
 
@@ -82,11 +83,7 @@ def open_file(path: str | Path, sheet: str | None = None) -> FileTable:
 
 
 def _require_arrow() -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        msg = "Reading tables from files needs pyarrow: pip install 'kronfill[tables]'"
-        raise MissingDependencyError(msg) from None
+    needed("pyarrow", "Reading tables from files")
 
 
 def _format(path: Path) -> str:
@@ -257,11 +254,7 @@ def _typed(path: Path, told: str, columns: Any) -> FileTable:
 
 
 def _read_excel(path: Path, sheet: str | None) -> FileTable:
-    try:
-        import openpyxl  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        msg = f"Reading {path} needs openpyxl: pip install 'kronfill[excel]'"
-        raise MissingDependencyError(msg) from None
+    openpyxl = needed("openpyxl", f"Reading {path}")
     import pyarrow as pa
 
     try:

@@ -10,16 +10,13 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.estimators.fitted.bilinear import Basis, Combined, Factored, Features, Sections, Table
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 
 __all__ = ["Axis", "FeatureAxis", "IndicatorAxis", "KernelAxis"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class Axis(ABC):

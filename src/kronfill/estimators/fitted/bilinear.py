@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.memory import require_memory
 from kronfill.core.operator import pair_products
 from kronfill.kernels.base import Kernel
@@ -22,8 +22,6 @@ from kronfill.ridge.effects import AdditiveEffects
 
 __all__ = ["Basis", "Bilinear", "Combined", "Factored", "Features", "Sections", "Table"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 PAIR_FLOATS = 16_000_000
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.loops.tables import SparseTables
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear, Table
 from kronfill.kernels.algebra import Parts
@@ -25,9 +25,6 @@ from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.problem import Sampled, SplitLike
 
 __all__ = ["SplitModel", "Stacked"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

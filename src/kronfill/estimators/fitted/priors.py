@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.estimators.fitted.bilinear import Combined
 from kronfill.kernels._newitems import new_diagonal
@@ -20,9 +20,6 @@ from kronfill.solvers.primal import FACTOR_RTOL
 from kronfill.uncertainty.queries import Side
 
 __all__ = ["AxisPrior", "CutPrior", "KernelPrior"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class AxisPrior(ABC):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill._types import Floats, Index
 from kronfill.core.threads import one_thread
 from kronfill.data import Observations
 from kronfill.errors import DataError, DuplicateEntryError
@@ -31,8 +31,6 @@ from kronfill.solvers.pcg import PCG
 
 __all__ = ["OnlineDual"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 DENSE_LIMIT = 3000
 """Up to this many observations solver="auto" carries a factorisation of the dual system along."""

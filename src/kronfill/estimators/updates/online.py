@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.data._arrays import plain_array, real_array
 from kronfill.errors import DataError, EmptyDataError, ParameterError, ShapeError
@@ -27,8 +27,6 @@ from kronfill.online.running import SOLVER
 
 __all__ = ["Online", "check_one"]
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 AXES = ("row", "col")
 FEWEST_FOR_AUTO = 20

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill._types import Floats, Index
 from kronfill.core.threads import one_blas_thread
 from kronfill.data import Observations
 from kronfill.errors import DataError
@@ -27,9 +27,6 @@ from kronfill.ridge.trust import vouched_by_size
 from kronfill.uncertainty.posterior import Posterior
 
 __all__ = ["OnlineSums"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class OnlineSums(Online):

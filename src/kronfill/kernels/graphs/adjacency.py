@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kronfill._optional import needed
 from kronfill.core.psd import as_real
 from kronfill.data._arrays import own_sparse
 from kronfill.errors import KernelError, NonFiniteError, NotSymmetricError, ShapeError
-from kronfill.kernels._frames import is_frame, labelled_square, optional_import
+from kronfill.kernels._frames import is_frame, labelled_square
 from kronfill.kernels._indexing import frozen
 
 __all__ = ["read_graph"]
@@ -27,7 +28,7 @@ def read_graph(graph: Any) -> tuple[Any, tuple[Any, ...] | None]:
             raise KernelError(msg)
         labels = tuple(graph.nodes)
         if labels:
-            networkx = optional_import("networkx", "graphs")
+            networkx = needed("networkx", "A graph")
             graph = networkx.to_scipy_sparse_array(graph, dtype=np.float64, format="csr")
         else:
             graph = np.zeros((0, 0))

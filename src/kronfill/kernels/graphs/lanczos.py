@@ -9,10 +9,10 @@ from scipy import sparse
 from scipy.linalg import eigh, eigh_tridiagonal, qr
 from scipy.sparse.csgraph import connected_components
 
+from kronfill._types import Floats
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.memory import require_memory
 from kronfill.errors import KernelError
-from kronfill.kernels._indexing import FloatArray
 from kronfill.kernels.graphs.laplacian import (
     LaplacianFunction,
     Operator,
@@ -60,7 +60,7 @@ class SpectralFactor:
         still = _still_vectors(self.laplacian)
         limit = self.laplacian.n if self.max_rank is None else self.max_rank
         rank = min(limit, max(self._expected_rank(nodes, counts), still.shape[1]))
-        vectors: FloatArray = np.zeros((self.laplacian.n, 0))
+        vectors: Floats = np.zeros((self.laplacian.n, 0))
         while True:
             if self._dense_is_cheaper(rank):
                 return None
@@ -75,7 +75,7 @@ class SpectralFactor:
                 return self._factor(lam[: last + 1], vectors[:, : last + 1], left[last])
             rank = min(limit, int(1.5 * rank) + 8)
 
-    def _expected_rank(self, nodes: FloatArray, counts: FloatArray) -> int:
+    def _expected_rank(self, nodes: Floats, counts: Floats) -> int:
         """Estimate how many pairs leave out no more than allowed."""
         values = self.function.values(nodes)
         sizes = np.diff(counts, prepend=0.0)
@@ -95,8 +95,8 @@ class SpectralFactor:
         return dense
 
     def _smallest(
-        self, still: sparse.csr_array, rank: int, cut: float, start: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+        self, still: sparse.csr_array, rank: int, cut: float, start: Floats
+    ) -> tuple[Floats, Floats]:
         """Return the smallest eigenvalues, in order, and their vectors; `start` may have some."""
         known = still[:, :rank].toarray()
         wanted = rank - known.shape[1]
@@ -109,7 +109,7 @@ class SpectralFactor:
         both = np.concatenate([known, vectors @ turn], axis=1)
         return np.concatenate([np.zeros(known.shape[1]), np.maximum(lam, 0.0)]), both
 
-    def _left_out(self, lam: FloatArray) -> FloatArray:
+    def _left_out(self, lam: Floats) -> Floats:
         """Bound the trace of f(L) that the first 1, 2, ... eigenvalues leave out.
 
         The others are not below the last of these, l, and their mean and variance v follow from
@@ -128,16 +128,16 @@ class SpectralFactor:
         far = np.divide(spread, above, out=np.zeros_like(lam), where=above > 0)
         far = np.minimum(lam + far, self.laplacian.top)
         low, high = self.function.values(lam), self.function.values(far)
-        bound: FloatArray = others * (share * low + (1.0 - share) * high)
+        bound: Floats = others * (share * low + (1.0 - share) * high)
         return bound
 
-    def _factor(self, lam: FloatArray, vectors: FloatArray, left: float) -> LowRankFactor:
+    def _factor(self, lam: Floats, vectors: Floats, left: float) -> LowRankFactor:
         values = self.function.values(lam)
         phi = np.ascontiguousarray(vectors * np.sqrt(values))
         return LowRankFactor(phi, None, float(left / (left + values.sum())))
 
 
-def spectral_density(laplacian: SparseLaplacian) -> tuple[FloatArray, FloatArray]:
+def spectral_density(laplacian: SparseLaplacian) -> tuple[Floats, Floats]:
     """Estimate how many eigenvalues lie up to certain values.
 
     Returns
@@ -195,7 +195,7 @@ def _filter(laplacian: SparseLaplacian, cut: float) -> Operator:
 def _without(still: sparse.csr_array, operator: Operator) -> Operator:
     """Return the operator on the complement of the vectors `still`."""
 
-    def outside(V: FloatArray) -> FloatArray:
+    def outside(V: Floats) -> Floats:
         return np.ascontiguousarray(V - still @ (still.T @ V))
 
     return lambda V: outside(operator(outside(V)))
@@ -206,7 +206,7 @@ def _width(wanted: int) -> int:
     return min(128, max(16, wanted // 2))
 
 
-def _leading(operator: Operator, n: int, wanted: int, start: FloatArray) -> FloatArray:
+def _leading(operator: Operator, n: int, wanted: int, start: Floats) -> Floats:
     """Return an orthonormal basis of the leading eigenvectors of a positive operator.
 
     Block Lanczos with full orthogonalisation: the basis grows by residuals of the first pairs that
@@ -249,13 +249,13 @@ def _leading(operator: Operator, n: int, wanted: int, start: FloatArray) -> Floa
 
 
 def _unconverged(
-    basis: FloatArray,
-    images: FloatArray,
-    values: FloatArray,
-    turn: FloatArray,
+    basis: Floats,
+    images: Floats,
+    values: Floats,
+    turn: Floats,
     first: int,
     sizes: tuple[int, int],
-) -> tuple[int, FloatArray | None]:
+) -> tuple[int, Floats | None]:
     """Find the first pair that has not converged, and residuals from there on."""
     wanted, width = sizes
     while first < wanted:
@@ -268,7 +268,7 @@ def _unconverged(
     return 0, None
 
 
-def _orthonormal(block: FloatArray) -> FloatArray:
+def _orthonormal(block: Floats) -> Floats:
     """Return an orthonormal basis of the columns."""
     (basis, _) = qr(block, mode="economic", check_finite=False)
     return np.asarray(basis)

@@ -12,8 +12,9 @@ from scipy import sparse
 from scipy.linalg import eigh, lapack
 from scipy.special import ive
 
+from kronfill._types import Floats, Index
 from kronfill.errors import KernelError
-from kronfill.kernels._indexing import FloatArray, IntArray, frozen
+from kronfill.kernels._indexing import frozen
 
 __all__ = [
     "Diffusion",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 # K @ V for a C-contiguous (n, k) array V; the result is a new array.
-Operator = Callable[[FloatArray], FloatArray]
+Operator = Callable[[Floats], Floats]
 
 # What a cut series or an inexact solve may be off by, against a kernel of norm one.
 _TRUNCATION = 1e-16
@@ -36,9 +37,9 @@ _SOLVED = 1e-14
 _MOST_ITERATIONS = 10_000
 
 
-def dense_laplacian(weights: Any, normalized: bool) -> FloatArray:
+def dense_laplacian(weights: Any, normalized: bool) -> Floats:
     """Return L as a dense array; an isolated node has a row of zeros."""
-    laplacian: FloatArray = -(weights.toarray() if sparse.issparse(weights) else weights)
+    laplacian: Floats = -(weights.toarray() if sparse.issparse(weights) else weights)
     np.fill_diagonal(laplacian, 0.0)
     degree = -laplacian.sum(axis=1)
     if normalized:
@@ -67,7 +68,7 @@ class SparseLaplacian:
 
     matrix: Any
     top: float
-    still: FloatArray
+    still: Floats
 
     def __post_init__(self) -> None:
         frozen(self.matrix)
@@ -113,7 +114,7 @@ class SparseLaplacian:
         arrays = (matrix.data, matrix.indices, matrix.indptr, self.still)
         return sum(int(array.nbytes) for array in arrays)
 
-    def reordered(self, order: IntArray) -> SparseLaplacian:
+    def reordered(self, order: Index) -> SparseLaplacian:
         """Return the Laplacian of the same graph with its nodes in another order."""
         matrix = sparse.csr_array(self.matrix[order][:, order])
         return SparseLaplacian(matrix, self.top, self.still[order])
@@ -125,11 +126,11 @@ class LaplacianFunction(ABC):
     normalized: bool
 
     @abstractmethod
-    def values(self, eigenvalues: FloatArray) -> FloatArray:
+    def values(self, eigenvalues: Floats) -> Floats:
         """Return f at eigenvalues of L."""
 
     @abstractmethod
-    def dense(self, laplacian: FloatArray) -> FloatArray:
+    def dense(self, laplacian: Floats) -> Floats:
         """Return f(L); the array `laplacian` may be overwritten."""
 
     @abstractmethod
@@ -144,16 +145,16 @@ class Diffusion(LaplacianFunction):
     t: float
     normalized: bool
 
-    def values(self, eigenvalues: FloatArray) -> FloatArray:
+    def values(self, eigenvalues: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""
         return np.asarray(np.exp(-self.t * eigenvalues))
 
-    def dense(self, laplacian: FloatArray) -> FloatArray:
+    def dense(self, laplacian: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""
         values, vectors = eigh(laplacian, overwrite_a=True, check_finite=False)
         # exp(-t L) = (V exp(-t lambda / 2)) (V exp(-t lambda / 2))^T
         vectors *= np.exp(-0.5 * self.t * np.clip(values, 0.0, None))
-        kernel: FloatArray = vectors @ vectors.T
+        kernel: Floats = vectors @ vectors.T
         return kernel
 
     def operator(self, laplacian: SparseLaplacian) -> Operator:
@@ -168,11 +169,11 @@ class RegularizedLaplacian(LaplacianFunction):
     sigma: float
     normalized: bool
 
-    def values(self, eigenvalues: FloatArray) -> FloatArray:
+    def values(self, eigenvalues: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""
         return np.asarray(1.0 / (1.0 + self.sigma**2 * eigenvalues))
 
-    def dense(self, laplacian: FloatArray) -> FloatArray:
+    def dense(self, laplacian: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""
         laplacian *= self.sigma**2
         laplacian.flat[:: laplacian.shape[0] + 1] += 1.0
@@ -181,7 +182,7 @@ class RegularizedLaplacian(LaplacianFunction):
         if info or failed:
             raise KernelError(self._singular())
         inverse = np.tril(inverse)
-        kernel: FloatArray = inverse + np.tril(inverse, -1).T
+        kernel: Floats = inverse + np.tril(inverse, -1).T
         return kernel
 
     def operator(self, laplacian: SparseLaplacian) -> Operator:
@@ -190,7 +191,7 @@ class RegularizedLaplacian(LaplacianFunction):
         system = sparse.csr_array(identity + self.sigma**2 * laplacian.matrix)
         return direct_solver(system) or (lambda V: self._solve(system, V))
 
-    def _solve(self, system: Any, V: FloatArray) -> FloatArray:
+    def _solve(self, system: Any, V: Floats) -> Floats:
         """Conjugate gradients for all columns at once, preconditioned by the diagonal."""
         inverse = 1.0 / system.diagonal()[:, None]
         solved, residual = np.zeros_like(V), V.copy()
@@ -222,23 +223,23 @@ class RandomWalk(LaplacianFunction):
     a: float
     normalized: bool = field(default=True, init=False)
 
-    def values(self, eigenvalues: FloatArray) -> FloatArray:
+    def values(self, eigenvalues: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""
         return np.asarray((self.a - eigenvalues) ** self.steps)
 
-    def dense(self, laplacian: FloatArray) -> FloatArray:
+    def dense(self, laplacian: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""
         step = -laplacian
         step.flat[:: step.shape[0] + 1] += self.a
         power = np.linalg.matrix_power(step, self.steps)
-        kernel: FloatArray = 0.5 * (power + power.T)
+        kernel: Floats = 0.5 * (power + power.T)
         return kernel
 
     def operator(self, laplacian: SparseLaplacian) -> Operator:
         """See :class:`LaplacianFunction`."""
         step = sparse.csr_array(self.a * sparse.eye_array(laplacian.n) - laplacian.matrix)
 
-        def walk(V: FloatArray) -> FloatArray:
+        def walk(V: Floats) -> Floats:
             for _ in range(self.steps):
                 V = step @ V
             return V
@@ -262,7 +263,7 @@ def chebyshev(laplacian: SparseLaplacian, t: float) -> Operator:
     return lambda V: chebyshev_sum(twice, coefficients, V)
 
 
-def _exponential_coefficients(z: float) -> FloatArray:
+def _exponential_coefficients(z: float) -> Floats:
     """Return the Chebyshev coefficients of exp(-z (1 + y)), as many as can be seen."""
     if not np.isfinite(ive(0, z)):  # asked before anything is as long as the root of z
         msg = f"t times the largest degree is {z:g}, too large for a kernel; choose t smaller"
@@ -272,7 +273,7 @@ def _exponential_coefficients(z: float) -> FloatArray:
     sizes[0] *= 0.5
     rest = np.cumsum(sizes[::-1])[::-1]
     count = max(2, int(np.count_nonzero(rest > _TRUNCATION)))
-    signed: FloatArray = (sizes * np.where(order % 2, -1.0, 1.0))[:count]
+    signed: Floats = (sizes * np.where(order % 2, -1.0, 1.0))[:count]
     return signed
 
 
@@ -310,10 +311,10 @@ def _envelope(system: Any) -> float:
     return float(np.maximum(place - first, 0).sum())
 
 
-def _dots(left: FloatArray, right: FloatArray) -> FloatArray:
+def _dots(left: Floats, right: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->j", left, right))
 
 
-def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+def _ratio(above: Floats, below: Floats) -> Floats:
     """Divide; a column of zeros is solved already, and stays as it is."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

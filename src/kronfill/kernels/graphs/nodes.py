@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.memory import require_memory
 from kronfill.kernels._checks import positive_integer, real_at_least
-from kronfill.kernels._indexing import FloatArray, IntArray
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.given import MatrixKernel, Precomputed, SimilarityKernel
 from kronfill.kernels.graphs.adjacency import read_graph
@@ -155,7 +155,7 @@ class GraphKernel(MatrixKernel):
 
     _function: Any
     _weights: Any
-    _K: FloatArray | None
+    _K: Floats | None
     _lock: Any
 
     def __init__(
@@ -170,13 +170,13 @@ class GraphKernel(MatrixKernel):
             _lock=threading.Lock(),
         )
 
-    def _matrix(self) -> FloatArray:
+    def _matrix(self) -> Floats:
         with self._lock:
             if self._K is None:
                 laplacian = dense_laplacian(self._weights, self._function.normalized)
                 # From here on the weights are not needed any more.
                 self._set(_K=self._function.dense(laplacian), _weights=None)
-            kernel: FloatArray = self.__dict__["_K"]
+            kernel: Floats = self.__dict__["_K"]
         return kernel
 
     def _parameters(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class SparseGraphKernel(SimilarityKernel):
     _function: Any
     _laplacian: SparseLaplacian
     _operator: Operator | None
-    _selves: FloatArray | None
+    _selves: Floats | None
     _lock: Any
 
     def __init__(
@@ -230,20 +230,20 @@ class SparseGraphKernel(SimilarityKernel):
         """See :attr:`Kernel.by_products`."""
         return True
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         operator, out = self._prepared(), np.empty(V.shape)
         for some in _chunks(V.shape[1], self.n):
             out[:, some] = operator(np.ascontiguousarray(V[:, some]))
         return out
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         if cols is None and rows is None:
             cols = np.arange(self.n)
         if cols is None or (rows is not None and rows.size < cols.size):
             return self._columns(rows, cols).T
         return self._columns(cols, rows)
 
-    def _columns(self, items: IntArray | None, keep: IntArray | None) -> FloatArray:
+    def _columns(self, items: Index | None, keep: Index | None) -> Floats:
         """Return ``K[keep][:, items]``, by products with unit vectors."""
         operator, where = self._prepared(), _everything(items, self.n)
         out = np.empty((self.n if keep is None else keep.size, where.size))
@@ -252,16 +252,16 @@ class SparseGraphKernel(SimilarityKernel):
             out[:, some] = columns if keep is None else columns[keep]
         return out
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         if self._selves is None:
             found = self._selves_of(_everything(rows, self.n))
             if rows is not None:
                 return found
             self._set(_selves=found)
-        kept: FloatArray = self.__dict__["_selves"]
+        kept: Floats = self.__dict__["_selves"]
         return kept.copy() if rows is None else kept[rows]
 
-    def _selves_of(self, items: IntArray) -> FloatArray:
+    def _selves_of(self, items: Index) -> Floats:
         operator, out = self._prepared(), np.empty(items.size)
         for some in _chunks(items.size, self.n):
             where = items[some]
@@ -277,15 +277,15 @@ class SparseGraphKernel(SimilarityKernel):
         K = self._function.dense(self._laplacian.matrix.toarray())
         return Precomputed._trusted(K, None)._factor(rtol, max_rank)
 
-    def _factor_new(self, factor: LowRankFactor, new: Any) -> FloatArray:
+    def _factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         if factor.pivots is not None:
             return super()._factor_new(factor, new)
         # phi = U f^(1/2), and cross = phi_new phi^T gives phi_new = cross U f^(-1/2).
         values = np.einsum("ij,ij->j", factor.phi, factor.phi)
-        fresh: FloatArray = (self._cross(new, None) @ factor.phi) / values
+        fresh: Floats = (self._cross(new, None) @ factor.phi) / values
         return fresh
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         if items.size == self.n and np.unique(items).size == self.n:
             return SparseGraphKernel(self._function, self._laplacian.reordered(items), labels)
         return GraphSection(self, items, labels)
@@ -311,10 +311,10 @@ class GraphSection(SimilarityKernel):
     """The kernel of a large graph, seen at some of its nodes."""
 
     _whole: SparseGraphKernel
-    _items: IntArray
+    _items: Index
 
     def __init__(
-        self, whole: SparseGraphKernel, items: IntArray, labels: tuple[Any, ...] | None
+        self, whole: SparseGraphKernel, items: Index, labels: tuple[Any, ...] | None
     ) -> None:
         self._set(n=int(items.size), labels=labels, _whole=whole, _items=items.copy())
 
@@ -323,7 +323,7 @@ class GraphSection(SimilarityKernel):
         """See :attr:`Kernel.by_products`."""
         return True
 
-    def _apply(self, V: FloatArray) -> FloatArray:
+    def _apply(self, V: Floats) -> Floats:
         out = np.empty(V.shape)
         for some in _chunks(V.shape[1], self._whole.n):
             scattered = np.zeros((self._whole.n, V[:, some].shape[1]))
@@ -331,16 +331,16 @@ class GraphSection(SimilarityKernel):
             out[:, some] = self._whole._apply(scattered)[self._items]
         return out
 
-    def _block(self, rows: IntArray | None, cols: IntArray | None) -> FloatArray:
+    def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         return self._whole._block(self._at(rows), self._at(cols))
 
-    def _diagonal(self, rows: IntArray | None) -> FloatArray:
+    def _diagonal(self, rows: Index | None) -> Floats:
         return self._whole._diagonal(self._at(rows))
 
-    def _at(self, items: IntArray | None) -> IntArray:
+    def _at(self, items: Index | None) -> Index:
         return self._items if items is None else self._items[items]
 
-    def _take(self, items: IntArray, labels: tuple[Any, ...] | None) -> Kernel:
+    def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return self._whole._take(self._items[items], labels)
 
     def _parameters(self) -> dict[str, Any]:
@@ -356,7 +356,7 @@ def _settings(function: Any) -> dict[str, Any]:
     return {part.name: getattr(function, part.name) for part in fields(function) if part.init}
 
 
-def _everything(items: IntArray | None, n: int) -> IntArray:
+def _everything(items: Index | None, n: int) -> Index:
     return np.arange(n) if items is None else items
 
 
@@ -366,7 +366,7 @@ def _chunks(count: int, n: int) -> list[slice]:
     return [slice(start, start + width) for start in range(0, count, width)]
 
 
-def _units(items: IntArray, n: int) -> FloatArray:
+def _units(items: Index, n: int) -> Floats:
     units = np.zeros((n, items.size))
     units[items, np.arange(items.size)] = 1.0
     return units

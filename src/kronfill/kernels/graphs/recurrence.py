@@ -6,18 +6,18 @@ from typing import Any
 
 import numba
 
+from kronfill._types import Floats
 from kronfill.core.threads import each
-from kronfill.kernels._indexing import FloatArray
 
 __all__ = ["chebyshev_sum"]
 
 _ROWS = 512
 
 
-def chebyshev_sum(twice: Any, coefficients: FloatArray, V: FloatArray) -> FloatArray:
+def chebyshev_sum(twice: Any, coefficients: Floats, V: Floats) -> Floats:
     """Return ``sum_k c_k T_k(Y) V`` for the csr matrix ``2 Y`` and at least two coefficients."""
     before, now = V.copy(), 0.5 * (twice @ V)
-    total: FloatArray = coefficients[0] * before + coefficients[1] * now
+    total: Floats = coefficients[0] * before + coefficients[1] * now
     for coefficient in coefficients[2:]:
         _advance(twice, now, before, total, coefficient)
         before, now = now, before
@@ -39,7 +39,7 @@ def _advance_rows(data, indices, indptr, now, before, total, c, first, last):  #
             total[i, j] += c * row[j]
 
 
-def _advance(twice: Any, now: FloatArray, before: FloatArray, total: FloatArray, c: float) -> None:
+def _advance(twice: Any, now: Floats, before: Floats, total: Floats, c: float) -> None:
     """Every row is computed by one thread, so the result does not depend on their number."""
     given = (twice.data, twice.indices, twice.indptr, now, before, total, c)
 

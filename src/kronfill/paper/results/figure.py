@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.errors import MissingDependencyError
+from kronfill._optional import needed
 from kronfill.paper.limits import Limit
 from kronfill.paper.methods import METHODS
 from kronfill.paper.published import ALGORITHMS, METRICS, PANELS
@@ -253,9 +253,5 @@ def _title(panel: str) -> str:
 
 
 def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        msg = "The figures need matplotlib: pip install 'kronfill[experiments]'"
-        raise MissingDependencyError(msg) from None
-    return Figure(figsize=(width, height), layout="constrained")
+    drawing = needed("matplotlib.figure", "Drawing the figures")
+    return drawing.Figure(figsize=(width, height), layout="constrained")

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any
 
-from kronfill.errors import MissingDependencyError, ParameterError
+from kronfill._optional import needed
+from kronfill.errors import ParameterError
 from kronfill.paper.running.spec import Cell
 from kronfill.paper.running.work import Settings, failed_record, run_cell
 
@@ -153,12 +154,7 @@ def _on_cluster(client: Any, cells: Sequence[Cell], settings: Settings) -> Itera
 
 
 def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        msg = "A Dask cluster needs distributed: pip install 'kronfill[experiments]'"
-        raise MissingDependencyError(msg) from None
-    return distributed
+    return needed("distributed", "A Dask cluster")
 
 
 def backend_for(workers: int, scheduler: str | None) -> Backend:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kronfill._atomic import written_whole
-from kronfill.errors import DataError, MissingDependencyError
+from kronfill._optional import needed
+from kronfill.errors import DataError
 from kronfill.paper.running.work import Settings, versions
 
 __all__ = ["Store"]
@@ -120,10 +121,5 @@ class Store:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        msg = "Experiments are stored with pyarrow: pip install 'kronfill[experiments]'"
-        raise MissingDependencyError(msg) from None
-    return pa, pq
+    purpose = "Storing an experiment"
+    return needed("pyarrow", purpose), needed("pyarrow.parquet", purpose)

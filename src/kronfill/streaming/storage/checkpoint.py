@@ -17,14 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.errors import StorageError
 from kronfill.streaming.storage.files import write_whole
 
 __all__ = ["Products", "digest"]
 
-Floats = NDArray[np.float64]
 HEAD = struct.Struct("<16sq")
 """Digest and position of the sum under way."""
 

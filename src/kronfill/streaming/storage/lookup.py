@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats, Index
 from kronfill.streaming.storage.partitions import Partitions
 
 __all__ = ["find_entries"]
-
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 def find_entries(parts: Partitions, rows: Index, cols: Index) -> tuple[NDArray[np.bool_], Floats]:

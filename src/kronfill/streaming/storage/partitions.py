@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.errors import StorageError
 from kronfill.streaming.storage.files import mapped, read_json, write_whole
 
 __all__ = ["Partition", "Partitions"]
 
-Floats = NDArray[np.float64]
 CHECKED = 1 << 22
 """Bytes of a file that are checked at a time."""
 

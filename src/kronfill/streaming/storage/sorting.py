@@ -22,6 +22,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.errors import DuplicateEntryError, EmptyDataError, MemoryLimitError, StorageError
 from kronfill.streaming.columns import Axis, Batch
@@ -31,7 +32,6 @@ from kronfill.streaming.storage.partitions import Partition, Partitions
 
 __all__ = ["BYTES", "ROOM", "cuts", "first_repeat", "prepare"]
 
-Floats = NDArray[np.float64]
 READ = 1 << 16
 """Lines that are read at a time."""
 BYTES = (52, 76)
