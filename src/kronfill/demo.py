@@ -25,13 +25,13 @@ from kronfill.data import Observations
 from kronfill.data.datasets import load_bixi
 from kronfill.ridge.effects import EffectsDesign
 
-__all__ = ["Split", "main", "run"]
+__all__ = ["HiddenPart", "main", "run"]
 
 OUTPUT = Path("demo-output") / "bixi.png"
 
 
 @dataclass(frozen=True)
-class Split:
+class HiddenPart:
     """The data with part of it hidden, and what is known about rows and columns."""
 
     truth: Floats
@@ -42,7 +42,7 @@ class Split:
     days: Any
 
     @classmethod
-    def make(cls, seed: int = 0) -> Split:
+    def make(cls, seed: int = 0) -> HiddenPart:
         """Hide a fifth of the stations, and a fifth of the entries of the others."""
         data = load_bixi()
         truth = np.log1p(data.trips.to_numpy(dtype=float))
@@ -72,24 +72,24 @@ def _calendar(days: Any) -> Any:
     return out
 
 
-def column_mean(split: Split) -> Floats:
+def column_mean(split: HiddenPart) -> Floats:
     """Predict every entry by the mean of its column, the grand mean where a column is empty."""
     return _effects(split, "cols")
 
 
-def row_and_column_effects(split: Split) -> Floats:
+def row_and_column_effects(split: HiddenPart) -> Floats:
     """Predict every entry by mean + row effect + column effect."""
     return _effects(split, "both")
 
 
-def _effects(split: Split, kind: Any) -> Floats:
+def _effects(split: HiddenPart, kind: Any) -> Floats:
     obs = Observations.from_matrix(split.seen)
     fitted = EffectsDesign(obs.rows, obs.cols, obs.shape, kind).fit(obs.values)
     return fitted.outer(fitted.row, fitted.col)
 
 
-def _method(name: str) -> Callable[[Split], Floats]:
-    def predict(split: Split) -> Floats:
+def _method(name: str) -> Callable[[HiddenPart], Floats]:
+    def predict(split: HiddenPart) -> Floats:
         pd = needed("pandas", "The demonstration")
         table = pd.DataFrame(split.seen, index=split.stations.index, columns=split.days.index)
         return complete(table, split.stations, split.days, method=name).model.predict_matrix()
@@ -97,9 +97,9 @@ def _method(name: str) -> Callable[[Split], Floats]:
     return predict
 
 
-def run(split: Split) -> Iterator[tuple[str, float, float, float, Floats]]:
+def run(split: HiddenPart) -> Iterator[tuple[str, float, float, float, Floats]]:
     """Fit everything; yields name, the two errors, seconds and the prediction."""
-    contenders: dict[str, Callable[[Split], Floats]] = {
+    contenders: dict[str, Callable[[HiddenPart], Floats]] = {
         "column mean": column_mean,
         "row + column effects": row_and_column_effects,
         **{name.upper(): _method(name) for name in reversed(METHODS)},
@@ -111,7 +111,7 @@ def run(split: Split) -> Iterator[tuple[str, float, float, float, Floats]]:
         yield (name, *split.errors(predicted), seconds, predicted)
 
 
-def draw(split: Split, predicted: Floats, path: Path) -> None:
+def draw(split: HiddenPart, predicted: Floats, path: Path) -> None:
     """Save a picture of the true, the observed and the predicted table."""
     drawing = needed("matplotlib.figure", "The picture")
     figure = drawing.Figure(figsize=(12, 6.2), layout="constrained")
@@ -146,7 +146,7 @@ def draw(split: Split, predicted: Floats, path: Path) -> None:
 def main() -> None:
     """Print the table and save the picture."""
     out = sys.stdout
-    split = Split.make()
+    split = HiddenPart.make()
     n, l = split.truth.shape
     cold = int(split.hidden_stations.any(axis=1).sum())
     out.write(

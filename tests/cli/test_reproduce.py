@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from kronfill import cli
 from kronfill.cli.commands.reproduce import _plan
 from kronfill.errors import ParameterError
-from kronfill.paper.running.spec import Plan
+from kronfill.paper.running.spec import RunPlan
 
 run = CliRunner().invoke
 SMALL = ["--sizes", "40,100", "--realizations", "2", "--methods", "kkmcex", "--workers", "1"]
@@ -34,7 +34,7 @@ def test_a_small_run_writes_table_page_and_figures(tmp_path):
 
 
 def test_options_make_the_plan():
-    base = Plan(seed=3)
+    base = RunPlan(seed=3)
     plan = _plan(base, "100, 200", "kkmcex=5", "inf,2", "kkmcex,mc")
     assert plan.sizes == (100, 200)
     assert plan.panels == ("a", "snr=2")
@@ -48,7 +48,7 @@ def test_what_cannot_be_is_said(tmp_path):
     done = run(cli.app, ["reproduce", "fig1", "--sizes", "many", "--out", str(tmp_path)])
     assert done.exit_code == 2
     with pytest.raises(ParameterError, match="methods must be among"):
-        _plan(Plan(), None, None, None, "nothing")
+        _plan(RunPlan(), None, None, None, "nothing")
 
 
 def test_errors_of_the_library_become_messages(monkeypatch, capsys):

@@ -13,7 +13,7 @@ from kronfill.completion.intervals import (
     WORK,
     Calibrated,
     Gaussian,
-    Nowhere,
+    NoIntervals,
     intervals_for,
     std_work,
 )
@@ -73,7 +73,7 @@ def test_which_kind_is_taken():
     too_many = int(WORK / done.observations.m**2) + 1
     assert std_work(done.model, too_many) > WORK
     assert isinstance(intervals_for(done.model, too_many), Calibrated)
-    assert isinstance(intervals_for(done.model, 1, "none"), Nowhere)
+    assert isinstance(intervals_for(done.model, 1, "none"), NoIntervals)
     mc = kf.complete(table, method="mc", rank=2)
     assert isinstance(intervals_for(mc.model, 1), Calibrated)
     with pytest.raises(ParameterError, match="no standard deviation"):

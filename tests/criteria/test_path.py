@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.criteria.path import SplitPath
+from kronfill.criteria.path import ProblemAlongMu
 from kronfill.ridge.effects import EffectsDesign
-from kronfill.ridge.identity_system import folded_weights
+from kronfill.ridge.identity_system import weights_with_identity
 from kronfill.ridge.problem import Mask, RidgeProblem, Sampled
 from kronfill.solvers.pcg import PCG
 
@@ -38,7 +38,7 @@ def test_products_elsewhere_are_those_of_the_kernels(parts):
         kf.kernels.identity(n) if part is None else kernel(n, part)
         for n, part in zip((8, 7), parts, strict=True)
     )
-    path = SplitPath.of(RidgeProblem(row, col, p.sampled, 1.0))
+    path = ProblemAlongMu.of(RidgeProblem(row, col, p.sampled, 1.0))
     d = np.random.default_rng(1).standard_normal(p.sampled.m)
     table = p.sampled.sparse(d).toarray()
     wanted = row.to_array() @ table @ col.to_array() - path.fold * table
@@ -53,7 +53,7 @@ def test_products_elsewhere_are_those_of_the_kernels(parts):
 def test_systems_along_mu_solve_the_dense_problem(parts, weighted, kind):
     p = problem(parts, weighted, kind)
     s = p.sampled
-    path = SplitPath.of(p)
+    path = ProblemAlongMu.of(p)
     system = path.systems(s.values)
     kbar = (
         p.row_kernel.to_array()[np.ix_(s.rows, s.rows)]
@@ -75,19 +75,19 @@ def test_systems_along_mu_solve_the_dense_problem(parts, weighted, kind):
 
 def test_folded_weights_stand_for_the_same_noise():
     weights = np.array([0.5, 1.0, 2.0])
-    assert_allclose(1.3 / folded_weights(weights, 1.0, 0.3), 1.0 / weights + 0.3)
-    assert folded_weights(weights, 1.0, 0.0) is weights
-    assert folded_weights(None, 1.0, 0.3) is None
+    assert_allclose(1.3 / weights_with_identity(weights, 1.0, 0.3), 1.0 / weights + 0.3)
+    assert weights_with_identity(weights, 1.0, 0.0) is weights
+    assert weights_with_identity(None, 1.0, 0.3) is None
 
 
 def test_a_rest_of_full_rank_is_not_split():
-    from kronfill.ridge.identity_system import FEW, Split
+    from kronfill.ridge.identity_system import FEW, FactorPlusIdentity
 
     n = FEW + 1
     rough = kf.kernels.matern(np.linspace(0, 9, n), length_scale=0.1, nu=0.5)
-    whole = Split.of(rough + 0.1 * kf.kernels.identity(n))
-    assert whole.ridge == 0.0
+    whole = FactorPlusIdentity.of(rough + 0.1 * kf.kernels.identity(n))
+    assert whole.identity == 0.0
     phi = whole.factor.phi
     np.testing.assert_allclose(phi @ phi.T, rough.block() + 0.1 * np.eye(n), atol=1e-10)
     smooth = kf.kernels.rbf(np.linspace(0, 1, n), length_scale=1.0)
-    assert Split.of(smooth + 0.1 * kf.kernels.identity(n)).ridge == 0.1
+    assert FactorPlusIdentity.of(smooth + 0.1 * kf.kernels.identity(n)).identity == 0.1

@@ -15,13 +15,13 @@ from sklearn.gaussian_process.kernels import Kernel
 import kronfill as kf
 from kronfill.errors import DataError, KernelError, ParameterError
 from kronfill.estimators import posterior as reading_module
-from kronfill.estimators.posterior import Reading
-from kronfill.uncertainty.identity_part import SpikedPosterior
+from kronfill.estimators.posterior import GaussianProcess
+from kronfill.uncertainty.identity_part import IdentityPosterior
 from kronfill.uncertainty.iterative import IterativePosterior
 from kronfill.uncertainty.posterior import DirectPosterior, DualPosterior
 
 CENTERS = [None, "mean", "rows", "cols", "both"]
-ROUTES = ["dual", "direct", "iterative", "spiked"]
+ROUTES = ["dual", "direct", "iterative", "with_identity"]
 PARTS = [(0.0, 0.0), (0.3, 0.1), (0.0, 0.1)]
 
 
@@ -48,7 +48,7 @@ def entries(n, l):
     return np.argwhere(np.ones((n, l)))
 
 
-def spiked(kernel, part):
+def with_identity(kernel, part):
     return kernel + part * kf.kernels.identity(kernel.n) if part else kernel
 
 
@@ -58,8 +58,8 @@ def problem(n=8, l=6, m=25, seed=0, cold=True, parts=(0.0, 0.0)):
     ``parts`` are the identity parts of the two kernels.
     """
     rng = np.random.default_rng(seed)
-    kw = spiked(kf.kernels.rbf(rng.random((n, 2)), length_scale=0.5), parts[0])
-    kh = spiked(kf.kernels.rbf(rng.random((l, 1)), length_scale=0.3), parts[1])
+    kw = with_identity(kf.kernels.rbf(rng.random((n, 2)), length_scale=0.5), parts[0])
+    kh = with_identity(kf.kernels.rbf(rng.random((l, 1)), length_scale=0.3), parts[1])
     pool = entries(n - cold, l)
     X = pool[rng.choice(len(pool), size=m, replace=False)]
     return kw, kh, X, rng.standard_normal(m) + 2.0, rng.uniform(0.3, 2.0, m)
@@ -71,8 +71,8 @@ def take_route(est, route):
     row, col = r.priors
     if route == "dual":
         made = DualPosterior(reading_module.RidgeProblem(row.kernel, col.kernel, r.sampled, r.mu))
-    elif route == "spiked":
-        made = SpikedPosterior(row.split, col.split, r.sampled, r.mu)
+    elif route == "with_identity":
+        made = IdentityPosterior(row.split, col.split, r.sampled, r.mu)
     else:
         kind = DirectPosterior if route == "direct" else IterativePosterior
         made = kind(row.phi, col.phi, r.sampled, r.mu)
@@ -154,10 +154,10 @@ def test_every_route_equals_brute_force(route, center, weighted, parts):
 def test_a_new_row_is_as_uncertain_as_the_same_row_without_observations(route, center, parts):
     rng = np.random.default_rng(3)
     features = rng.random((9, 2))
-    kh = spiked(kf.kernels.rbf(rng.random((6, 1)), length_scale=0.3), parts[1])
+    kh = with_identity(kf.kernels.rbf(rng.random((6, 1)), length_scale=0.3), parts[1])
     _, _, X, y, _ = problem()
     more, fewer = (
-        spiked(kf.kernels.rbf(some, length_scale=0.5), parts[0])
+        with_identity(kf.kernels.rbf(some, length_scale=0.5), parts[0])
         for some in (features, features[:8])
     )
     given = kf.KKMCEX(more, kh, mu=0.2, center=center).fit(X, y)
@@ -203,8 +203,8 @@ def test_the_smallest_system_is_taken(monkeypatch):
     assert posterior(thin, kh) is DirectPosterior
     monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 5)
     assert posterior(kw, kh) is IterativePosterior
-    assert posterior(spiked(kw, 0.1), kh) is SpikedPosterior
-    assert posterior(None, kh) is SpikedPosterior
+    assert posterior(with_identity(kw, 0.1), kh) is IdentityPosterior
+    assert posterior(None, kh) is IdentityPosterior
 
 
 @settings(max_examples=25, deadline=None)
@@ -333,9 +333,11 @@ def test_singular_kernels_and_a_tiny_mu():
 
 
 @pytest.mark.parametrize("center", [None, "mean", "rows"])
-@pytest.mark.parametrize("way", ["covariance", "Matheron", "Matheron, direct", "Matheron, spiked"])
+@pytest.mark.parametrize(
+    "way", ["covariance", "Matheron", "Matheron, direct", "Matheron, with_identity"]
+)
 def test_samples_have_the_posterior_mean_and_covariance(center, way, monkeypatch):
-    parts = (0.3, 0.5) if way == "Matheron, spiked" else (0.0, 0.0)
+    parts = (0.3, 0.5) if way == "Matheron, with_identity" else (0.0, 0.0)
     kw, kh, X, y, w = problem(n=4, l=3, m=7, parts=parts)
     est = kf.KKMCEX(kw, kh, mu=0.2, center=center).fit(X, y, sample_weight=w)
     if way != "covariance":
@@ -379,7 +381,7 @@ def test_a_new_fit_forgets_and_pickles_stay_small():
     assert_array_equal(copy.predict_std(X), before)
     est.fit(X[:5], y[:5])
     assert np.all(est.predict_std(X) / np.sqrt(est.signal_variance_) > 0)
-    assert isinstance(est._reading, Reading)
+    assert isinstance(est._reading, GaussianProcess)
     assert est._reading.sampled.m == 5
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from kronfill.errors import DataError
 from kronfill.online.group_means import GroupMeans
 from kronfill.online.grouped_sums import GroupedSums, SummedRidge
-from kronfill.online.running import Batch
+from kronfill.online.running import Change
 from kronfill.online.two_way_sums import TwoWaySums
 from kronfill.solvers.primal import solve_primal
 
@@ -38,7 +38,7 @@ class Book:
     def batch(self, keys):
         at = np.array(keys).reshape(-1, 2)
         found = np.array([self.entries[key] for key in keys])
-        return Batch(at[:, 0], at[:, 1], found[:, 0], found[:, 1])
+        return Change(at[:, 0], at[:, 1], found[:, 0], found[:, 1])
 
     def some(self, count):
         keys = list(self.entries)
@@ -130,7 +130,7 @@ def test_a_new_item(kind, axis):
     old = book.batch(list(book.entries))
     new = np.full(3, (7, 5)[axis])
     pairs = (new, index) if axis == 0 else (index, new)
-    both = Batch(
+    both = Change(
         np.append(old.rows, pairs[0]), np.append(old.cols, pairs[1]),
         np.append(old.values, values), np.append(old.weights, weights),
     )  # fmt: skip
@@ -152,15 +152,15 @@ def test_a_mu_below_rounding_is_solved_anew():
     rows, cols = np.divmod(rng.permutation(30), 5)
     values = rng.standard_normal(30)
     for part in (slice(0, 20), slice(20, 21), slice(21, 30)):
-        sums.add(Batch(rows[part], cols[part], values[part], np.ones(len(rows[part]))))
+        sums.add(Change(rows[part], cols[part], values[part], np.ones(len(rows[part]))))
     assert isinstance(sums._ridge, SummedRidge)
-    s = Batch(rows, cols, values, np.ones(30)).sampled((6, 5), None)
+    s = Change(rows, cols, values, np.ones(30)).sampled((6, 5), None)
     wanted = solve_primal(p, q, s, 1e-14)
     assert sums.rank == wanted.solution.rank == 2
     assert_allclose(sums.core, wanted.core, atol=1e-9)
     with_one = sums.with_item(p[:1], np.array([0]), np.array([1.0]), np.ones(1), 0)[0]
     assert np.isfinite(with_one).all()
-    sums.revise(Batch(rows[:1], cols[:1], values[:1], np.ones(1)), values[:1] + 1)
+    sums.revise(Change(rows[:1], cols[:1], values[:1], np.ones(1)), values[:1] + 1)
     assert np.abs(sums.core - wanted.core).max() > 1e-3
 
 
@@ -171,13 +171,15 @@ def test_removing_what_is_not_there_changes_nothing(kind):
     counts = book.sums.row_counts
     row = int(np.argmin(counts))
     columns = np.arange(counts[row] + 1) % 5
-    wrong = Batch(np.full(len(columns), row), columns, np.ones(len(columns)), np.ones(len(columns)))
+    wrong = Change(
+        np.full(len(columns), row), columns, np.ones(len(columns)), np.ones(len(columns))
+    )
     with pytest.raises(DataError, match="are to be forgotten, but it has"):
         book.sums.remove(wrong)
     with pytest.raises(DataError, match="at least one must stay"):
         book.sums.remove(book.batch(list(book.entries)))
     key = next(iter(book.entries))
-    heavy = Batch(np.array([key[0]]), np.array([key[1]]), np.array([1.0]), np.array([1e6]))
+    heavy = Change(np.array([key[0]]), np.array([key[1]]), np.array([1.0]), np.array([1e6]))
     with pytest.raises(DataError):
         book.sums.remove(heavy)
     book.check()

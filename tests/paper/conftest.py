@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kronfill.paper.running.work import Settings
+from kronfill.paper.running.work import CellSettings
 
 
 @pytest.fixture
@@ -13,4 +13,4 @@ def settings():
         "a": {"kkmcex": 1e-8, "mc": 0.1, "kmc": 1e-2},
         "b": {"kkmcex": 0.3, "mc": 1.0, "kmc": 0.3},
     }
-    return Settings(seed=0, exponent=1.35, power=0.45, mu=mu)
+    return CellSettings(seed=0, exponent=1.35, power=0.45, mu=mu)

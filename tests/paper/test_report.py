@@ -15,9 +15,9 @@ from kronfill.paper.results.pairs import paired, ratio
 from kronfill.paper.results.table import summarize
 from kronfill.paper.running.backends import Serial
 from kronfill.paper.running.runner import run_plan
-from kronfill.paper.running.spec import Plan
+from kronfill.paper.running.spec import RunPlan
 from kronfill.paper.running.store import Store
-from kronfill.paper.running.work import Settings, failed_record
+from kronfill.paper.running.work import CellSettings, failed_record
 
 COUNTS = {**dict.fromkeys(METHODS, 1), "kkmcex": 2}
 del COUNTS["kmc-rowwise-400"]
@@ -30,10 +30,10 @@ def run(tmp_path_factory):
         "a": {"kkmcex": 1e-11, "mc": 0.1, "kmc": 0.3},
         "b": {"kkmcex": 1.0, "mc": 1.0, "kmc": 3.0},
     }
-    settings = Settings(0, 1.335, 0.45, mu)
+    settings = CellSettings(0, 1.335, 0.45, mu)
     out = tmp_path_factory.mktemp("run")
     store = Store(out / "store", settings)
-    plan = Plan(sizes=(34, 60), counts=COUNTS)
+    plan = RunPlan(sizes=(34, 60), counts=COUNTS)
     assert run_plan(plan, settings, store, Serial()) == []
     return store, settings, out, write_report(store, settings, out)
 
@@ -53,7 +53,7 @@ def test_everything_is_written(run):
 
 def test_failed_cells_stand_on_the_page(run):
     _, settings, *_ = run
-    cell = next(iter(Plan(sizes=(77,), counts={"mc": 1}).cells()))
+    cell = next(iter(RunPlan(sizes=(77,), counts={"mc": 1}).cells()))
     text = _failures([failed_record(cell, settings, "lost <somewhere>")])
     assert "1 cells failed" in text
     assert "a-77-0-mc" in text
@@ -80,7 +80,7 @@ def test_bounds_lie_above_what_they_bound(run):
 
 
 def test_the_printed_bound_of_kkmcex_grows_with_n_and_the_corrected_one_does_not():
-    settings = Settings(0, 1.335, 0.45, {})
+    settings = CellSettings(0, 1.335, 0.45, {})
     small, large = (_units(size, settings, {"KKMCEX"})["KKMCEX"] for size in (60, 240))
     assert large.printed > 2 * small.printed
     assert large.sub == pytest.approx(small.sub)
@@ -100,8 +100,8 @@ def test_pairs_hold_the_same_realisations(run):
 
 
 @pytest.mark.parametrize("plan", [
-    Plan(sizes=(34,), panels=("snr=2",), counts={"kkmcex": 1, "mc-0.1": 1}),
-    Plan(sizes=(34,), panels=("a",), counts={"mc": 1}),
+    RunPlan(sizes=(34,), panels=("snr=2",), counts={"kkmcex": 1, "mc-0.1": 1}),
+    RunPlan(sizes=(34,), panels=("a",), counts={"mc": 1}),
 ])  # fmt: skip
 def test_a_part_of_the_figure_can_be_run_alone(tmp_path, run, plan):
     _, settings, *_ = run

@@ -10,12 +10,12 @@ import pytest
 from kronfill.errors import ParameterError
 from kronfill.paper.running import backends
 from kronfill.paper.running.backends import Backend, Processes, Serial, backend_for
-from kronfill.paper.running.runner import Watcher, missing_cells, run_plan
-from kronfill.paper.running.spec import Cell, Plan, panel_of, snr_of
+from kronfill.paper.running.runner import RunWatcher, missing_cells, run_plan
+from kronfill.paper.running.spec import Cell, RunPlan, panel_of, snr_of
 from kronfill.paper.running.store import Store
 from kronfill.paper.running.work import failed_record, run_cell
 
-PLAN = Plan(sizes=(34, 40), counts={"kkmcex": 3, "mc-0.1": 2})
+PLAN = RunPlan(sizes=(34, 40), counts={"kkmcex": 3, "mc-0.1": 2})
 TIMES = ("seconds_data", "seconds_fit", "seconds_losses")
 
 
@@ -68,7 +68,7 @@ def test_failed_cells_are_tried_again(tmp_path, settings):
 def test_cells_that_keep_failing_are_reported_and_left_for_the_next_run(tmp_path, settings):
     seen = []
 
-    class Listener(Watcher):
+    class Listener(RunWatcher):
         def finish(self, record):
             seen.append(record["key"])
 
@@ -93,7 +93,7 @@ def test_methods_see_the_same_data_and_panels_do_not(settings):
 
 
 def test_processes_give_the_same_numbers(tmp_path, settings):
-    plan = Plan(sizes=(34,), counts={"kkmcex": 2, "mc-0.1": 1})
+    plan = RunPlan(sizes=(34,), counts={"kkmcex": 2, "mc-0.1": 1})
     here, there = Store(tmp_path / "here", settings), Store(tmp_path / "there", settings)
     run_plan(plan, settings, here, Serial())
     run_plan(plan, settings, there, Processes(2))
@@ -115,7 +115,7 @@ def test_cells_on_the_same_data_go_to_one_worker(settings, monkeypatch):
             return future
 
     monkeypatch.setattr(backends, "ProcessPoolExecutor", Pool)
-    cells = list(Plan(sizes=(34,), counts={"kkmcex": 2, "mc": 1}).cells())
+    cells = list(RunPlan(sizes=(34,), counts={"kkmcex": 2, "mc": 1}).cells())
     records = list(Processes(2).run(cells, settings))
     assert groups == [
         ["a-34-0-kkmcex", "a-34-0-mc"], ["b-34-0-kkmcex", "b-34-0-mc"],
@@ -134,14 +134,14 @@ def test_which_backend():
 
 def test_cells_come_cheapest_first_and_once():
     counts = {"kmc-rowwise": 1, "kkmcex": 2, "mc": 3}
-    cells = list(Plan(sizes=(2000, 100), counts=counts).cells())
+    cells = list(RunPlan(sizes=(2000, 100), counts=counts).cells())
     assert len({cell.key for cell in cells}) == len(cells) == 2 * 2 * 6
     assert [cell.method for cell in cells[-4:]] == ["kmc-rowwise"] * 4
     assert [cell.size for cell in cells[:20]] == [100] * 10 + [2000] * 10
 
 
 def test_cheap_methods_on_the_same_data_follow_each_other():
-    cells = list(Plan(sizes=(100,), counts={"kkmcex": 2, "mc": 2}).cells())
+    cells = list(RunPlan(sizes=(100,), counts={"kkmcex": 2, "mc": 2}).cells())
     assert [cell.key for cell in cells[:4]] == [
         "a-100-0-kkmcex", "a-100-0-mc", "b-100-0-kkmcex", "b-100-0-mc",
     ]  # fmt: skip
@@ -160,7 +160,7 @@ def test_cheap_methods_on_the_same_data_follow_each_other():
 )
 def test_impossible_plans_are_refused(change, match):
     with pytest.raises(ParameterError, match=match):
-        Plan(**change)
+        RunPlan(**change)
 
 
 def test_panels_and_ratios():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kronfill as kf
-from kronfill.estimators.fitted.identity_part import SplitModel
+from kronfill.estimators.fitted.identity_part import IdentityForm
 from kronfill.report import blocks
 from kronfill.report.blocks import block_of, edges, filled_means, observed_share, predicted_means
 
@@ -64,7 +64,7 @@ def test_kernels_with_an_identity_part():
     X = np.argwhere(rng.random((70, 70)) < 0.7)
     model = kf.KKMCEX(kernel, kernel, mu=0.1, center="mean").fit(X, rng.random(len(X)))
     rows, cols = edges(70, 9), edges(70, 4)
-    assert isinstance(model._model, SplitModel)
+    assert isinstance(model._model, IdentityForm)
     np.testing.assert_allclose(
         predicted_means(model, rows, cols), slow_means(model.predict_matrix(), rows, cols)
     )

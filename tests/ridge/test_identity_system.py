@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.ridge.identity_system import Split
+from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import RidgeProblem
-from kronfill.uncertainty.identity_part import SpikedPosterior
+from kronfill.uncertainty.identity_part import IdentityPosterior
 from kronfill.uncertainty.posterior import DualPosterior
 
 N, L, M = 40, 30, 700
@@ -86,8 +86,8 @@ def test_the_system_of_the_observed_items_has_the_same_posterior():
     kernels, X, y = with_absent_items()
     est = kf.KKMCEX(*kernels, mu=1e-2).fit(X, y)
     s = est._sampled(est.observations_, None)
-    splits = [Split.of(kernel) for kernel in kernels]
-    posterior = SpikedPosterior(*splits, s, 1e-2)
+    splits = [FactorPlusIdentity.of(kernel) for kernel in kernels]
+    posterior = IdentityPosterior(*splits, s, 1e-2)
     dense = DualPosterior(RidgeProblem(*kernels, s, 1e-2))
     rng = np.random.default_rng(0)
     entries = np.column_stack([rng.integers(0, 60, 40), rng.integers(0, 80, 40)])

@@ -11,14 +11,14 @@ import pytest
 
 from kronfill.paper.running.backends import Dask, Serial
 from kronfill.paper.running.runner import run_plan
-from kronfill.paper.running.spec import Plan
+from kronfill.paper.running.spec import RunPlan
 from kronfill.paper.running.store import Store
 from kronfill.paper.running.work import settings_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 distributed = pytest.importorskip("distributed", reason="needs Dask")
 
-PLAN = Plan(sizes=(40, 100), counts={"kkmcex": 40, "mc-0.1": 10})
+PLAN = RunPlan(sizes=(40, 100), counts={"kkmcex": 40, "mc-0.1": 10})
 TIMES = ("seconds_data", "seconds_fit", "seconds_losses")
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kronfill.paper.running.backends import Processes, Serial
-from kronfill.paper.running.runner import Watcher, run_plan
-from kronfill.paper.running.spec import Plan
+from kronfill.paper.running.runner import RunWatcher, run_plan
+from kronfill.paper.running.spec import RunPlan
 from kronfill.paper.running.store import Store
 from kronfill.paper.running.work import settings_for
 
@@ -80,7 +80,7 @@ def test_control_c_leaves_the_store_whole(tmp_path):
     assert {row["status"] for row in rows} == {"done"}
 
 
-class KillsAWorker(Watcher):
+class KillsAWorker(RunWatcher):
     """Kills one of the worker processes once ten cells are done."""
 
     count = 0
@@ -93,7 +93,7 @@ class KillsAWorker(Watcher):
 
 def test_a_killed_worker_process_loses_nothing(tmp_path):
     settings = settings_for(0)
-    plan = Plan(sizes=(40,), counts={"kkmcex": 30})
+    plan = RunPlan(sizes=(40,), counts={"kkmcex": 30})
     here, there = Store(tmp_path / "here", settings), Store(tmp_path / "there", settings)
     run_plan(plan, settings, here, Serial())
     watcher = KillsAWorker()

@@ -28,9 +28,9 @@ def test_on_complete_grids_the_faster_of_two_is_expected_to_be(n, ranks, eigen):
 
 def test_costs_grow_with_the_observations():
     few, many = size(1000, 3000, 3000), size(100_000, 3000, 3000)
-    for cost in (costs.cholesky, costs.spiked_dual):
+    for cost in (costs.cholesky, costs.identity_dual_pcg):
         assert cost(few).seconds < cost(many).seconds
         assert cost(few).bytes < cost(many).bytes
-    for cost in (costs.pcg, costs.primal_direct, costs.spiked, costs.dual_pcg):
+    for cost in (costs.pcg, costs.primal_direct, costs.identity_pcg, costs.dual_pcg):
         assert cost(few, (60, 60)).seconds < cost(many, (60, 60)).seconds
         assert cost(few, (60, 60)).bytes < cost(many, (60, 60)).bytes

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kronfill.errors import DataError, IndexRangeError, LabelError, ParameterError
-from kronfill.streaming.columns import Axis, Columns
+from kronfill.streaming.columns import Columns, TableAxis
 from kronfill.streaming.long_table import ParquetTable, is_long_table
 
-AXES = (Axis("row", 50), Axis("column", 50))
+AXES = (TableAxis("row", 50), TableAxis("column", 50))
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +65,13 @@ def test_codes_are_not_shared_with_the_table(kind):
 
 
 def test_text_labels_leave_integers_as_codes():
-    axis = Axis("row", 2, ("x", "y"))
+    axis = TableAxis("row", 2, ("x", "y"))
     assert axis.codes(pa.array([1, 0]), "here", 0).tolist() == [1, 0]
     assert axis.codes(pa.array(["y", "x"]), "here", 0).tolist() == [1, 0]
     with pytest.raises(LabelError, match="cannot be compared"):
-        Axis("row", 2, (10, 20)).codes(pa.array(["y"]), "here", 0)
+        TableAxis("row", 2, (10, 20)).codes(pa.array(["y"]), "here", 0)
     with pytest.raises(LabelError, match="of several kinds"):
-        Axis("row", 2, ("x", 3)).codes(pa.array(["x"]), "here", 0)
+        TableAxis("row", 2, ("x", 3)).codes(pa.array(["x"]), "here", 0)
 
 
 def test_values_that_are_no_numbers_are_refused():

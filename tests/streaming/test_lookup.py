@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kronfill.streaming.columns import Axis
+from kronfill.streaming.columns import TableAxis
 from kronfill.streaming.long_table import ParquetTable
 from kronfill.streaming.storage.lookup import find_entries
 from kronfill.streaming.storage.sorting import prepare
@@ -16,7 +16,7 @@ from kronfill.streaming.storage.sorting import prepare
 
 def looked_up(folder, frame, shape, by, batch):
     frame.to_parquet(folder / "a.parquet", index=False)
-    axes = (Axis("row", shape[0]), Axis("column", shape[1]))
+    axes = (TableAxis("row", shape[0]), TableAxis("column", shape[1]))
     (folder / "work").mkdir()
     parts = prepare(ParquetTable(folder / "a.parquet"), axes, by, folder / "work", batch)
     rows, cols = np.divmod(np.arange(shape[0] * shape[1]), shape[1])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kronfill.streaming.columns import Axis
+from kronfill.streaming.columns import TableAxis
 from kronfill.streaming.long_table import ParquetTable
 from kronfill.streaming.samples import sample_lines
 
-AXES = (Axis("row", 60), Axis("column", 50))
+AXES = (TableAxis("row", 60), TableAxis("column", 50))
 
 
 def lines(seed=0, share=0.5):

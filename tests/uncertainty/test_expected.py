@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.ridge.identity_system import Split
+from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import Mask, Sampled
 from kronfill.uncertainty.expected import expected_variance
 
@@ -26,7 +26,7 @@ def kernel(n, part):
 def case(parts, X):
     row, col = kernel(N, parts[0]), kernel(L, parts[1])
     sampled = Sampled(Mask(*X.T, (N, L)), np.zeros(len(X)))
-    return row, col, (Split.of(row), Split.of(col), sampled)
+    return row, col, (FactorPlusIdentity.of(row), FactorPlusIdentity.of(col), sampled)
 
 
 @pytest.mark.parametrize("parts", PARTS)

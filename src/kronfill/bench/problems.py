@@ -15,14 +15,14 @@ from kronfill._types import Floats
 from kronfill.data.datasets import Published, load_bixi, load_drug_response, load_seattle
 from kronfill.kernels import Kernel
 
-__all__ = ["LOADERS", "Problem"]
+__all__ = ["LOADERS", "BenchProblem"]
 
 OWN = 0.3
 """Weight of the identity part, by which an item may differ from what is known about it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class BenchProblem:
     """A table and what each method is told about its rows and columns.
 
     Attributes
@@ -60,7 +60,7 @@ class Problem:
         return row + OWN * kernels.identity(row.n), col + OWN * kernels.identity(col.n)
 
 
-def bixi(quick: bool, data_home: Any = None) -> Problem:
+def bixi(quick: bool, data_home: Any = None) -> BenchProblem:
     """log(1 + departures): stations by place and surroundings, days by date, week and weather."""
     data = load_bixi()
     n, l = (60, 35) if quick else data.table.shape
@@ -71,7 +71,7 @@ def bixi(quick: bool, data_home: Any = None) -> Problem:
     week = kernels.periodic(time, period=7.0, length_scale=1.0)
     days = kernels.rbf(time, length_scale=3.0) + week + kernels.rbf(weather)
     clock = np.column_stack([weather, np.eye(7)[np.arange(l) % 7]])
-    return Problem(
+    return BenchProblem(
         name=data.name,
         unit="log(1 + departures)",
         values=np.log1p(data.table.to_numpy(dtype=float)[at, :l]),
@@ -84,7 +84,7 @@ def bixi(quick: bool, data_home: Any = None) -> Problem:
     )
 
 
-def seattle(quick: bool, data_home: Any = None) -> Problem:
+def seattle(quick: bool, data_home: Any = None) -> BenchProblem:
     """Speeds: sensors by the graph of roads, hours by nearness and time of day."""
     data = load_seattle(data_home)
     n, l = (60, 48) if quick else data.table.shape
@@ -95,7 +95,7 @@ def seattle(quick: bool, data_home: Any = None) -> Problem:
     daily = kernels.periodic(time, period=24.0, length_scale=0.5)
     clock = 2 * np.pi * time / 24
     waves = [wave(k * clock) for k in (1, 2, 3) for wave in (np.sin, np.cos)]
-    return Problem(
+    return BenchProblem(
         name=data.name,
         unit="miles per hour",
         values=data.table.to_numpy(dtype=float)[at, :l],
@@ -109,13 +109,13 @@ def seattle(quick: bool, data_home: Any = None) -> Problem:
     )
 
 
-def drug_response(quick: bool, data_home: Any = None) -> Problem:
+def drug_response(quick: bool, data_home: Any = None) -> BenchProblem:
     """log IC50: drugs and cell lines by the mean of the kernels that are given for them."""
     data = load_drug_response(data_home)
     n, l = (50, 50) if quick else data.table.shape
     rows, cols = _spread(len(data.table), n), _spread(len(data.table.columns), l)
     row, col = _mean(data.rows, rows), _mean(data.cols, cols)
-    return Problem(
+    return BenchProblem(
         name=data.name,
         unit="log IC50",
         values=data.table.to_numpy(dtype=float)[np.ix_(rows, cols)],
@@ -129,7 +129,7 @@ def drug_response(quick: bool, data_home: Any = None) -> Problem:
     )
 
 
-LOADERS: dict[str, Callable[[bool, str | os.PathLike[str] | None], Problem]] = {
+LOADERS: dict[str, Callable[[bool, str | os.PathLike[str] | None], BenchProblem]] = {
     "bixi": bixi,
     "seattle": seattle,
     "drug response": drug_response,

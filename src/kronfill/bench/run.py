@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kronfill._types import Floats, Index
-from kronfill.bench.problems import LOADERS, Problem
+from kronfill.bench.problems import LOADERS, BenchProblem
 from kronfill.data import Observations
 from kronfill.data.datasets import Published
 from kronfill.errors import DataError, ParameterError
@@ -118,25 +118,25 @@ class _Effects:
         return self._fitted.at(X[:, 0], X[:, 1])
 
 
-def _kkmcex(problem: Problem, seed: int) -> Any:
+def _kkmcex(problem: BenchProblem, seed: int) -> Any:
     return KKMCEX(*problem.kernels(), mu="auto", center="mean", solver=Auto(tol=TOLERANCE))
 
 
-def _rrmcex(problem: Problem, seed: int) -> Any:
+def _rrmcex(problem: BenchProblem, seed: int) -> Any:
     # An identity part has no leading directions: the kernels are taken without.
     kernels = (problem.row_kernel, problem.col_kernel)
     return RRMCEX(*kernels, CUT, CUT, mu="auto", center="mean", solver=Auto(tol=TOLERANCE))
 
 
-def _kmc(problem: Problem, seed: int) -> Any:
+def _kmc(problem: BenchProblem, seed: int) -> Any:
     return KMC(*problem.kernels(), **_factors(seed))
 
 
-def _imc(problem: Problem, seed: int) -> Any:
+def _imc(problem: BenchProblem, seed: int) -> Any:
     return IMC(problem.row_features, problem.col_features, **_factors(seed))
 
 
-def _mc(problem: Problem, seed: int) -> Any:
+def _mc(problem: BenchProblem, seed: int) -> Any:
     return MC(problem.values.shape, **_factors(seed))
 
 
@@ -145,7 +145,7 @@ def _factors(seed: int) -> dict[str, Any]:
     return {"rank": RANK, "mu": "auto", "center": "mean", "solver": solver, "random_state": seed}
 
 
-_MAKERS: dict[str, tuple[str, Callable[[Problem, int], Any]]] = {
+_MAKERS: dict[str, tuple[str, Callable[[BenchProblem, int], Any]]] = {
     "effects": ("effects", lambda problem, seed: _Effects()),
     "mc": ("MC", _mc),
     "imc": ("IMC", _imc),
@@ -261,7 +261,7 @@ def _names(what: str, given: Iterable[str] | None, allowed: tuple[str, ...]) -> 
 
 
 def _folds(
-    problem: Problem, kind: str, seed: int, quick: bool
+    problem: BenchProblem, kind: str, seed: int, quick: bool
 ) -> tuple[list[tuple[Index, Index]], bool]:
     """Index pairs of training and test entries of each fold, and whether they are published."""
     known = np.argwhere(~np.isnan(problem.values))
@@ -290,7 +290,7 @@ def _score(method: Any, values: Floats, train: Index, test: Index) -> _Score:
     return _Score(predicted - values[tuple(test.T)], len(train), seconds)
 
 
-def _line(problem: Problem, kind: str, label: str, scores: list[_Score], same: bool) -> Line:
+def _line(problem: BenchProblem, kind: str, label: str, scores: list[_Score], same: bool) -> Line:
     errors = np.concatenate([score.errors for score in scores])
     folds = len(scores)
     hidden = "entries" if kind == "entries" else kind if kind != "both" else "new rows and columns"

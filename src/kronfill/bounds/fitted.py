@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats
-from kronfill.bounds.classes.sides import Side
+from kronfill.bounds.classes.sides import ClassAxis
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.fitted.bilinear import (
@@ -28,7 +28,7 @@ from kronfill.estimators.fitted.bilinear import (
     Factored,
     Features,
     Sections,
-    Table,
+    ValueBasis,
 )
 
 __all__ = [
@@ -80,7 +80,7 @@ def mean_square(estimator: Any) -> float:
     return size**2 / (form.shape[0] * form.shape[1])
 
 
-def side_of(basis: Basis) -> Side:
+def side_of(basis: Basis) -> ClassAxis:
     """The axis of the class that a fitted basis lives in: all of its kernel, or its features."""
     return _side(basis)
 
@@ -110,7 +110,7 @@ def _(basis: Features) -> Floats:
 
 
 @_root.register
-def _(basis: Table) -> Floats:
+def _(basis: ValueBasis) -> Floats:
     return basis.values
 
 
@@ -120,33 +120,33 @@ def _(basis: Combined) -> Floats:
 
 
 @singledispatch
-def _side(basis: Basis) -> Side:
+def _side(basis: Basis) -> ClassAxis:
     msg = f"no class is known for the basis {type(basis).__name__}."
     raise ParameterError(msg)
 
 
 @_side.register
-def _(basis: Sections) -> Side:
-    return Side.of_kernel(basis.kernel, "kernel")
+def _(basis: Sections) -> ClassAxis:
+    return ClassAxis.of_kernel(basis.kernel, "kernel")
 
 
 @_side.register
-def _(basis: Factored) -> Side:
-    return Side(basis.factor.phi, np.asarray(basis.kernel.diagonal()))
+def _(basis: Factored) -> ClassAxis:
+    return ClassAxis(basis.factor.phi, np.asarray(basis.kernel.diagonal()))
 
 
 @_side.register
-def _(basis: Features) -> Side:
-    return Side.of_factor(basis.known(None))
+def _(basis: Features) -> ClassAxis:
+    return ClassAxis.of_factor(basis.known(None))
 
 
 @_side.register
-def _(basis: Table) -> Side:
-    return Side.of_factor(np.eye(len(basis.values)))
+def _(basis: ValueBasis) -> ClassAxis:
+    return ClassAxis.of_factor(np.eye(len(basis.values)))
 
 
 @_side.register
-def _(basis: Combined) -> Side:
+def _(basis: Combined) -> ClassAxis:
     return _side(basis.basis)
 
 

@@ -19,7 +19,7 @@ from kronfill.bounds.classes.effects import EffectsClass, SumClass, effect_norms
 from kronfill.bounds.classes.hypothesis import HypothesisClass
 from kronfill.bounds.classes.nuclear import NuclearBall, SpectralBall
 from kronfill.bounds.classes.rkhs import LocalBall, RKHSBall
-from kronfill.bounds.classes.sides import Side
+from kronfill.bounds.classes.sides import ClassAxis
 from kronfill.bounds.classes.strata import stratify
 from kronfill.bounds.losses import Loss, Square
 from kronfill.bounds.splits import Split
@@ -69,12 +69,12 @@ class Case:
         return self.loss.mean(self.train.values, self.estimator.predict(self.train))
 
     @cached_property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[ClassAxis, ClassAxis]:
         """Factors of the class that the model is in."""
         form = fitted.fitted_form(self.estimator)
         if isinstance(self.estimator, RRMCEX):  # the leading eigenvectors are the class
             return tuple(  # type: ignore[return-value]
-                Side.of_factor(basis.known(None)) for basis in (form.row_basis, form.col_basis)
+                ClassAxis.of_factor(basis.known(None)) for basis in (form.row_basis, form.col_basis)
             )
         return fitted.side_of(form.row_basis), fitted.side_of(form.col_basis)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kronfill.cli.session import Session
-from kronfill.completion.problem import Problem
+from kronfill.completion.problem import CompletionProblem
 from kronfill.completion.sides import some_of
 from kronfill.data import Observations
 from kronfill.data._arrays import listing
@@ -53,9 +53,9 @@ class Tables:
     rows: Any
     cols: Any
 
-    def problem(self, **settings: Any) -> Problem:
+    def problem(self, **settings: Any) -> CompletionProblem:
         """Match labels and choose the method."""
-        return Problem.of(self.table, self.rows, self.cols, **settings)
+        return CompletionProblem.of(self.table, self.rows, self.cols, **settings)
 
 
 def read_tables(
@@ -112,7 +112,7 @@ def _without_entries(obs: Observations) -> str:
     return told
 
 
-def say_matches(session: Session, problem: Problem, unmatched: str) -> None:
+def say_matches(session: Session, problem: CompletionProblem, unmatched: str) -> None:
     """Say which labels of the table and of its side information are the same."""
     for found in problem.matches:
         if found is None:

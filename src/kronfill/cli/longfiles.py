@@ -11,7 +11,7 @@ from pathlib import Path
 from kronfill.data._counts import size_of
 from kronfill.errors import DataError, MemoryLimitError, ParameterError
 
-__all__ = ["Given", "as_given", "check_fits", "is_parquet"]
+__all__ = ["TableArgument", "as_given", "check_fits", "is_parquet"]
 
 ENDINGS = (".parquet", ".pq")
 LINE = 60
@@ -19,7 +19,7 @@ LINE = 60
 
 
 @dataclass(frozen=True)
-class Given:
+class TableArgument:
     """What stands for TABLE.
 
     Attributes
@@ -75,7 +75,7 @@ class Given:
                 raise ParameterError(msg)
 
 
-def as_given(arguments: list[Path]) -> Given:
+def as_given(arguments: list[Path]) -> TableArgument:
     """Find the files that arguments stand for: files, folders of Parquet files, patterns."""
     found: dict[str, None] = {}
     sources = []
@@ -105,7 +105,7 @@ def as_given(arguments: list[Path]) -> Given:
         raise ParameterError(msg)
     several = len(arguments) > 1 or bool(sources)
     paths = tuple(Path(path) for path in (sorted(found) if several else found))
-    return Given(paths, several, _name(paths, several), tuple(sources))
+    return TableArgument(paths, several, _name(paths, several), tuple(sources))
 
 
 def _name(paths: tuple[Path, ...], several: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Index
-from kronfill.completion.details import CHUNK, STATUS, Described
+from kronfill.completion.details import CHUNK, STATUS, EntryDetails
 from kronfill.completion.intervals import Intervals
 from kronfill.errors import ParameterError
 from kronfill.estimators.longtables import without_observations
@@ -26,7 +26,7 @@ class _Items:
     col_labels: Any
 
 
-class LongCompletion(Described):
+class LongCompletion(EntryDetails):
     """Predictions of such a model by label, without status and intervals.
 
     Parameters
@@ -72,7 +72,7 @@ class LongCompletion(Described):
         intervals: str = "auto",
         chunk: int = CHUNK,
     ) -> Iterator[Any]:
-        """See :class:`Described`: row, column and value only."""
+        """See :class:`EntryDetails`: row, column and value only."""
         if intervals not in ("auto", "none"):
             msg = (
                 f"The model has no intervals, for {without_observations(self.model)}: leave "

@@ -15,31 +15,31 @@ from kronfill.cli.longfiles import is_parquet
 from kronfill.completion.details import CHUNK, STATUS
 from kronfill.data.reading.entry_files import Roles
 from kronfill.errors import DataError
-from kronfill.streaming.columns import Axis
+from kronfill.streaming.columns import TableAxis
 from kronfill.streaming.storage.lookup import find_entries
 from kronfill.streaming.storage.partitions import Partitions
 
-__all__ = ["Asked", "described"]
+__all__ = ["RequestedPairs", "described"]
 
 Block = tuple[Index, Index]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RequestedPairs:
     """Entries that are asked for: those of a file, or all of them, row by row.
 
     Attributes
     ----------
     path : Path or None
         The file; None for all entries.
-    axes : pair of Axis
+    axes : pair of TableAxis
         Rows and columns of the table.
     roles : Roles
         Columns of the file.
     """
 
     path: Path | None
-    axes: tuple[Axis, Axis]
+    axes: tuple[TableAxis, TableAxis]
     roles: Roles
 
     @property
@@ -116,7 +116,7 @@ class Asked:
 
 
 def described(
-    model: Any, asked: Asked, parts: Partitions | None, names: tuple[str, str, str]
+    model: Any, asked: RequestedPairs, parts: Partitions | None, names: tuple[str, str, str]
 ) -> Iterator[Any]:
     """Value and status of each entry as data frames; no status without partitions to look into."""
     import pandas as pd

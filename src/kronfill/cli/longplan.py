@@ -17,7 +17,7 @@ from kronfill.errors import MemoryLimitError, StorageError
 from kronfill.estimators.longtables import choice_memory
 from kronfill.streaming.streamed import Streamed, parse_memory, resident_memory
 
-__all__ = ["Plan"]
+__all__ = ["StreamingPlan"]
 
 DISK = (24, 40)
 """Bytes on disk per observation while the table is sorted, without and with weights."""
@@ -26,7 +26,7 @@ SPARE = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class StreamingPlan:
     """A problem, the method, and where it is fitted: on this machine or on a cluster."""
 
     problem: LongProblem

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kronfill.cli.inputs import Sides, read_sides
-from kronfill.cli.longfiles import Given
+from kronfill.cli.longfiles import TableArgument
 from kronfill.cli.session import Session
 from kronfill.completion.problem import LARGE
 from kronfill.completion.sides import RANK, is_thin, read_axis
@@ -17,7 +17,7 @@ from kronfill.errors import ParameterError
 from kronfill.estimators import KKMCEX, RRMCEX
 from kronfill.estimators.longtables import LongTables
 from kronfill.kernels.base import Kernel
-from kronfill.streaming.columns import Axis
+from kronfill.streaming.columns import TableAxis
 from kronfill.streaming.long_table import ParquetTable
 
 __all__ = ["LongProblem"]
@@ -33,7 +33,7 @@ class LongProblem:
     ----------
     table : ParquetTable
         The observations.
-    axes : pair of Axis
+    axes : pair of TableAxis
         The rows and columns: the items of the side files.
     kernels : pair of Kernel
         How alike they are.
@@ -42,12 +42,12 @@ class LongProblem:
     """
 
     table: ParquetTable
-    axes: tuple[Axis, Axis]
+    axes: tuple[TableAxis, TableAxis]
     kernels: tuple[Kernel, Kernel]
     told: tuple[str, str]
 
     @classmethod
-    def of(cls, session: Session, given: Given, roles: Roles, sides: Sides) -> LongProblem:
+    def of(cls, session: Session, given: TableArgument, roles: Roles, sides: Sides) -> LongProblem:
         """Read the side files, and of the table what its files say about themselves."""
         table = _opened(given, roles)
         names = table.columns
@@ -118,7 +118,7 @@ class LongProblem:
         return row, col
 
 
-def _opened(given: Given, roles: Roles) -> ParquetTable:
+def _opened(given: TableArgument, roles: Roles) -> ParquetTable:
     """The files as one table; a column called weight has weights, as in a table in memory."""
     paths = [str(path.absolute()) for path in given.paths]
     weight = roles.weight or _weights(paths[0], (roles.row, roles.col, roles.value))
@@ -140,7 +140,7 @@ def _weights(path: str, taken: tuple[str | None, ...]) -> str | None:
 
 def _axis(
     session: Session, side: SideFile, name: str, kind: str, many: int | None
-) -> tuple[Axis, Kernel, str]:
+) -> tuple[TableAxis, Kernel, str]:
     """Items, kernel and what is known, from one side file.
 
     Labels are numbers where the table has numbers and the file nothing else. Where the table has
@@ -156,5 +156,5 @@ def _axis(
             f"The table names its {name}s by integer codes: 0 is {labels[0]!r}, the first of "
             f"{side.table.path}."
         )
-    axis = Axis(name, len(labels), None if coded else tuple(found.labels))
+    axis = TableAxis(name, len(labels), None if coded else tuple(found.labels))
     return axis, found.kernel, found.told

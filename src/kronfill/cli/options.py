@@ -10,12 +10,48 @@ import typer
 
 __all__ = [
     "LARGEST_SEED",
-    "Center", "CenterOption", "ColColumn", "ColsAs", "ColsFile", "ColsIndex", "Debug", "Duplicates",
-    "DuplicatesOption", "Ignore", "Impute", "ImputeOption", "Intervals", "IntervalsOption", "Json",
-    "KindOfSide", "Layout", "LayoutOption", "Level", "Memory", "Method", "MethodOption",
-    "ModelFile", "Mu", "Quiet", "Rank", "Resume", "RowColumn", "RowsAs", "RowsFile", "RowsIndex",
-    "Scheduler", "Seed", "Sheet", "TableFile", "TableFiles", "TableIndex", "Unmatched",
-    "UnmatchedOption", "ValueColumn", "WeightColumn", "WorkDir",
+    "Center",
+    "CenterOption",
+    "ColColumn",
+    "ColsAs",
+    "ColsFile",
+    "ColsIndex",
+    "Debug",
+    "Duplicates",
+    "DuplicatesOption",
+    "Ignore",
+    "Impute",
+    "ImputeOption",
+    "IntervalsOption",
+    "Json",
+    "KindOfInterval",
+    "KindOfSide",
+    "Layout",
+    "LayoutOption",
+    "Level",
+    "Memory",
+    "MethodName",
+    "MethodOption",
+    "ModelFile",
+    "Mu",
+    "Quiet",
+    "Rank",
+    "Resume",
+    "RowColumn",
+    "RowsAs",
+    "RowsFile",
+    "RowsIndex",
+    "Scheduler",
+    "Seed",
+    "Sheet",
+    "TableFile",
+    "TableFiles",
+    "TableIndex",
+    "Unmatched",
+    "UnmatchedOption",
+    "ValueColumn",
+    "WeightColumn",
+    "WorkDir",
 ]  # fmt: skip
 
 TABLE, SIDES, MODEL, OTHER = "The table", "Side information", "The model", "Messages"
@@ -37,7 +73,7 @@ class KindOfSide(StrEnum):
     similarity = "similarity"
 
 
-class Method(StrEnum):
+class MethodName(StrEnum):
     """The five methods."""
 
     kkmcex = "kkmcex"
@@ -79,7 +115,7 @@ class Impute(StrEnum):
     mean = "mean"
 
 
-class Intervals(StrEnum):
+class KindOfInterval(StrEnum):
     """Kinds of intervals."""
 
     auto = "auto"
@@ -282,7 +318,7 @@ UnmatchedOption = Annotated[
     ),
 ]
 MethodOption = Annotated[
-    Method, _option("--method", panel=MODEL, text="The method; 'mc' uses no side information.")
+    MethodName, _option("--method", panel=MODEL, text="The method; 'mc' uses no side information.")
 ]
 Mu = Annotated[
     str,
@@ -317,7 +353,7 @@ Level = Annotated[
     ),
 ]
 IntervalsOption = Annotated[
-    Intervals,
+    KindOfInterval,
     _option(
         "--intervals",
         panel=MODEL,

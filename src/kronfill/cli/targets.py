@@ -7,13 +7,13 @@ from pathlib import Path
 from kronfill.cli.outputs import SUFFIXES, check_outputs
 from kronfill.errors import ParameterError
 
-__all__ = ["Targets"]
+__all__ = ["OutputFiles"]
 
 MANY_DETAILS = 1_000_000
 """Up to so many entries their details are written beside a wide table without being asked for."""
 
 
-class Targets:
+class OutputFiles:
     """The files to be written."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Targets:
                 msg = f"{option} {path}: {what} is written, so the name must end in {ends[0]}."
                 raise ParameterError(msg)
 
-    def named(self, layout: str, lines: int) -> Targets:
+    def named(self, layout: str, lines: int) -> OutputFiles:
         """The file of details gets its name, if there is to be one."""
         wide = layout == "wide" and self.pairs is None
         if not wide and self.details is not None:

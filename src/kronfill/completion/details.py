@@ -23,7 +23,7 @@ from kronfill.estimators.base import MatrixRegressor, check_rank
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["STATUS", "Described", "check_level"]
+__all__ = ["STATUS", "EntryDetails", "check_level"]
 
 Both = tuple[Newcomers | None, Newcomers | None]
 
@@ -34,7 +34,7 @@ BLOCK_FLOATS = 4_000_000
 """Numbers in a block of new rows or columns."""
 
 
-class Described:
+class EntryDetails:
     """Adds what can be said about single entries to a completed table."""
 
     model: MatrixRegressor

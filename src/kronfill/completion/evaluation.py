@@ -24,7 +24,7 @@ from kronfill.selection.hidden import hide, kinds_of
 from kronfill.selection.splitters import ColumnKFold, EntryKFold, RowColumnKFold, RowKFold
 
 __all__ = [
-    "FOLDS", "KINDS", "QUESTIONS", "Evaluation", "Held", "Progress", "Score", "counted",
+    "FOLDS", "KINDS", "QUESTIONS", "Evaluation", "HiddenEntries", "Progress", "Score", "counted",
     "cross_validate", "evaluate", "hold_out", "score",
 ]  # fmt: skip
 
@@ -57,7 +57,7 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class HiddenEntries:
     """Entries of one kind that were hidden from the fit that predicts them.
 
     Attributes
@@ -83,9 +83,11 @@ class Held:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, where: Any) -> Held:
+    def take(self, where: Any) -> HiddenEntries:
         """Some of the entries."""
-        return Held(*(getattr(self, name)[where] for name in Held.__dataclass_fields__))
+        return HiddenEntries(
+            *(getattr(self, name)[where] for name in HiddenEntries.__dataclass_fields__)
+        )
 
     def scores(self) -> tuple[Score, Score, Score]:
         """Scores of the method, of the mean, and of mean, row and column effects."""
@@ -107,7 +109,7 @@ class Evaluation:
         Number of folds; 1 for a hold-out.
     seed : int
         Seed of the split.
-    parts : dict of str to Held
+    parts : dict of str to HiddenEntries
         Hidden entries by kind: "known" where row and column have other observations, "row" in rows
         without any, "column" in columns without any, "both". Kinds without entries are left out.
     notes : dict of str to str
@@ -129,7 +131,7 @@ class Evaluation:
     scheme: str
     folds: int
     seed: int
-    parts: dict[str, Held]
+    parts: dict[str, HiddenEntries]
     notes: dict[str, str] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
 
@@ -220,7 +222,7 @@ def cross_validate(
         msg = f"kinds must be among {KINDS}, got {kinds!r}."
         raise ParameterError(msg)
     obs = counted(observations)
-    parts: dict[str, Held] = {}
+    parts: dict[str, HiddenEntries] = {}
     notes: dict[str, str] = {}
     doubts: dict[str, str] = {}
     for k, kind in enumerate(kinds):
@@ -324,7 +326,7 @@ def _splitter(kind: str, obs: Observations, folds: int, seed: int) -> Any:
 
 def _left_out(
     estimator: MatrixRegressor, obs: Observations, kind: str, folds: Splits, say: Progress
-) -> tuple[Held, list[Solution]]:
+) -> tuple[HiddenEntries, list[Solution]]:
     """The hidden entries of all folds that turn out to be of this kind; how each fit ended."""
     held, records = [], []
     for k, (train, test) in enumerate(folds):
@@ -349,14 +351,14 @@ _LEFT = {
 
 def _predicted(
     estimator: MatrixRegressor, train: Observations, test: Observations
-) -> tuple[tuple[Held, Index], Solution]:
+) -> tuple[tuple[HiddenEntries, Index], Solution]:
     """Predictions of the test entries from the others, the kind of each entry, the fit's record."""
     with warnings.catch_warnings():  # one warning about all fits comes at the end
         warnings.simplefilter("ignore", ConvergenceWarning)
         other = cast("MatrixRegressor", clone(estimator)).fit(train)
     effects = EffectsDesign(train.rows, train.cols, train.shape, "both", train.weights)
     mean = float(np.average(train.values, weights=train.weights))
-    held = Held(
+    held = HiddenEntries(
         test.rows,
         test.cols,
         test.values,
@@ -386,7 +388,7 @@ def _warn_of(doubts: dict[str, str]) -> None:
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
-def _by_kind(held: list[tuple[Held, Index]]) -> dict[str, Held]:
+def _by_kind(held: list[tuple[HiddenEntries, Index]]) -> dict[str, HiddenEntries]:
     """The entries of all fits together, sorted by kind."""
     found = {}
     for code, name in enumerate(KINDS):
@@ -396,6 +398,8 @@ def _by_kind(held: list[tuple[Held, Index]]) -> dict[str, Held]:
     return found
 
 
-def _joined(parts: list[Held]) -> Held:
-    names = Held.__dataclass_fields__
-    return Held(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+def _joined(parts: list[HiddenEntries]) -> HiddenEntries:
+    names = HiddenEntries.__dataclass_fields__
+    return HiddenEntries(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    )

@@ -22,7 +22,7 @@ __all__ = [
     "Calibrated",
     "Gaussian",
     "Intervals",
-    "Nowhere",
+    "NoIntervals",
     "intervals_for",
     "std_work",
     "wants_hidden",
@@ -120,7 +120,7 @@ class Calibrated(Intervals):
         return middle - width, middle + width, np.full(middle.shape, np.nan)
 
 
-class Nowhere(Intervals):
+class NoIntervals(Intervals):
     """No interval for any entry."""
 
     def __init__(self, told: str = "none") -> None:
@@ -151,7 +151,7 @@ def intervals_for(model: MatrixRegressor, count: int, method: str = "auto") -> I
         msg = f"intervals must be one of {METHODS}, got {method!r}."
         raise ParameterError(msg)
     if method == "none":
-        return Nowhere()
+        return NoIntervals()
     if isinstance(model, GaussianProcessReading):
         return _of_gaussian(model, count, method)
     if method == "gaussian":
@@ -174,18 +174,18 @@ def _of_gaussian(model: GaussianProcessReading, count: int, method: str) -> Inte
     if not wants_hidden(model, count, method):
         if model._reading.dof:
             return Gaussian(model)
-        return Nowhere("none: the effects take up every observation, nothing tells the noise")
+        return NoIntervals("none: the effects take up every observation, nothing tells the noise")
     return _calibrated(model)
 
 
 def _calibrated(model: MatrixRegressor) -> Intervals:
     if model.observations_.m < LEAST:
         few = count_of(model.observations_.m, "observation")
-        return Nowhere(f"none: too few to measure errors, {few}")
+        return NoIntervals(f"none: too few to measure errors, {few}")
     try:
         return Calibrated(model)
     except DataError as error:  # nothing left to fit, or to measure
-        return Nowhere(f"none: {error}")
+        return NoIntervals(f"none: {error}")
 
 
 def std_work(model: GaussianProcessReading, count: int) -> float:

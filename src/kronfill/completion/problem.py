@@ -14,7 +14,7 @@ from kronfill.completion.sides import (
     MANY,
     NOTHING,
     RANK,
-    Axis,
+    LabelledAxis,
     Match,
     is_thin,
     match,
@@ -35,7 +35,7 @@ from kronfill.solvers.auto import Auto
 from kronfill.solvers.costs import Size
 from kronfill.solvers.pcg import PCG
 
-__all__ = ["METHODS", "UNMATCHED", "Problem", "labelled"]
+__all__ = ["METHODS", "UNMATCHED", "CompletionProblem", "labelled"]
 
 METHODS = ("kkmcex", "rrmcex", "kmc", "imc", "mc")
 UNMATCHED = ("error", "keep", "drop")
@@ -53,14 +53,14 @@ FEW = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class CompletionProblem:
     """Observations over all rows and columns of the result, and the method that fits them.
 
     Attributes
     ----------
     observations : Observations
         What was observed; rows and columns that only the side information has are included.
-    row, col : Axis
+    row, col : LabelledAxis
         Labels and kernel of each axis.
     matches : tuple of Match or None
         Which labels table and side information have in common, for each axis.
@@ -73,8 +73,8 @@ class Problem:
     """
 
     observations: Observations
-    row: Axis
-    col: Axis
+    row: LabelledAxis
+    col: LabelledAxis
     matches: tuple[Match | None, Match | None]
     method: str
     estimator: MatrixRegressor
@@ -93,7 +93,7 @@ class Problem:
         center: Any = "mean",
         random_state: Any = 0,
         unmatched: str = "error",
-    ) -> Problem:
+    ) -> CompletionProblem:
         """Match labels, build kernels, choose the estimator; as :func:`kronfill.complete`."""
         method = method.lower() if isinstance(method, str) else method
         if method not in METHODS:
@@ -210,7 +210,7 @@ class Problem:
             return 8.0 * (n + l) * (10 * rank + RANK) + 60.0 * m
         items = (n - len(obs.cold_rows), l - len(obs.cold_cols))
         size = Size(m, (n, l), items)
-        ways = [costs.cholesky(size), costs.spiked(size, (min(n, RANK), min(l, RANK)))]
+        ways = [costs.cholesky(size), costs.identity_pcg(size, (min(n, RANK), min(l, RANK)))]
         best = ways[0] if m <= FEW else min(ways, key=lambda way: way.seconds)
         return best.bytes
 
@@ -318,7 +318,12 @@ def _restricted(
 
 
 def _estimator(
-    method: str, row: Axis, col: Axis, common: dict[str, Any], rank: int, random_state: Any
+    method: str,
+    row: LabelledAxis,
+    col: LabelledAxis,
+    common: dict[str, Any],
+    rank: int,
+    random_state: Any,
 ) -> MatrixRegressor:
     sides = (row.kernel, col.kernel)
     if method == "kkmcex":

@@ -20,7 +20,7 @@ from kronfill.kernels.given import Constant, Identity
 from kronfill.kernels.thin import Thin, thin
 
 __all__ = [
-    "IDENTITY", "NOTHING", "Axis", "Match", "feature_categories", "feature_kinds",
+    "IDENTITY", "NOTHING", "LabelledAxis", "Match", "feature_categories", "feature_kinds",
     "internal_features", "is_thin", "kernel_of", "leaves", "match", "read_axis", "some_of",
 ]  # fmt: skip
 
@@ -79,7 +79,7 @@ def some_of(labels: Sequence[Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Axis:
+class LabelledAxis:
     """Labels of one axis and what is known about its items."""
 
     labels: Any
@@ -122,7 +122,7 @@ def read_axis(
     name: str,
     identity: float = IDENTITY,
     many: int | None = None,
-) -> Axis:
+) -> LabelledAxis:
     """Match the side information of one axis with the labels of the table.
 
     Labels that only the table has share nothing with the others but a constant: they are known by
@@ -132,7 +132,7 @@ def read_axis(
     if side is None:
         # Nothing is shared but a general level: a constant and an identity part.
         both = kernels.constant(size) + kernels.identity(size)
-        return Axis(labels, both, None, NOTHING)
+        return LabelledAxis(labels, both, None, NOTHING)
     if isinstance(side, Kernel):
         return _matched(side, labels, size, name, f"kernel {side!r}")
     if _is_graph(side):
@@ -203,7 +203,7 @@ def _similar(similar: Any, name: str) -> Kernel:
         raise NotPSDError(msg, error.smallest_eigenvalue) from None
 
 
-def _featured(side: Any, labels: Any, name: str) -> Axis:
+def _featured(side: Any, labels: Any, name: str) -> LabelledAxis:
     told = f"{count_of(side.shape[1], 'feature')} of {count_of(len(side), 'item')}"
     order, merged = _order(Labels(side.index, axis=name), labels)
     known = order >= 0
@@ -211,14 +211,14 @@ def _featured(side: Any, labels: Any, name: str) -> Axis:
         ordered = side.iloc[order]
         # A constant feature gives IMC the effects of the other axis, as the constant part does
         # kernels.
-        return Axis(merged, kernels.rbf(ordered), ordered.assign(**{CONSTANT: True}), told)
+        return LabelledAxis(merged, kernels.rbf(ordered), ordered.assign(**{CONSTANT: True}), told)
     # The place of items without features in the kernel does not matter: it is multiplied by 0.
     base = kernels.rbf(side.reset_index(drop=True)).take(np.maximum(order, 0))
     flags = type(side)({KNOWN: known})
-    return Axis(merged, base * kernels.linear(flags), None, told)
+    return LabelledAxis(merged, base * kernels.linear(flags), None, told)
 
 
-def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str) -> Axis:
+def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str) -> LabelledAxis:
     if kernel.labels is None:
         if kernel.n != size:
             msg = (
@@ -227,12 +227,12 @@ def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str) -> Ax
                 "labels."
             )
             raise LabelError(msg)
-        return Axis(labels, kernel, None, told)
+        return LabelledAxis(labels, kernel, None, told)
     order, merged = _order(Labels(kernel.labels, axis=name), labels)
     if order.min() < 0:
         msg = f"A kernel object must describe every {name} of the table; drop the others from it."
         raise LabelError(msg)
-    return Axis(merged, kernel.take(order), None, told)
+    return LabelledAxis(merged, kernel.take(order), None, told)
 
 
 def _order(known: Labels, labels: Any) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
@@ -244,7 +244,7 @@ def _order(known: Labels, labels: Any) -> tuple[NDArray[np.intp], tuple[Any, ...
     return np.array([place.get(label, -1) for label in merged], dtype=np.intp), merged
 
 
-def _with_parts(axis: Axis, identity: float, many: int) -> Axis:
+def _with_parts(axis: LabelledAxis, identity: float, many: int) -> LabelledAxis:
     """Add a constant and an identity part; with many items the rest is cut to a thin factor."""
     kernel = axis.kernel
     if kernel is None:

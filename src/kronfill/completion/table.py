@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._optional import needed
-from kronfill.completion.details import STATUS, Described
-from kronfill.completion.problem import METHODS, Problem, labelled
+from kronfill.completion.details import STATUS, EntryDetails
+from kronfill.completion.problem import METHODS, CompletionProblem, labelled
 from kronfill.data import Observations
 from kronfill.data._counts import count_of
 from kronfill.errors import KronfillWarning, ParameterError
@@ -110,7 +110,7 @@ def complete(
     (2, 2)
     """
     table = _entries(table, row, col, value)
-    problem = Problem.of(
+    problem = CompletionProblem.of(
         table, rows, cols, method, mu=mu, rank=rank, center=center,
         random_state=random_state, unmatched=unmatched,
     )  # fmt: skip
@@ -138,7 +138,7 @@ def _entries(table: Any, row: Any, col: Any, value: Any) -> Any:
     return Observations.from_long(table, row, col, value)
 
 
-class Completion(Described):
+class Completion(EntryDetails):
     """A completed table.
 
     Attributes
@@ -176,7 +176,7 @@ class Completion(Described):
         self._known = known
 
     @classmethod
-    def of(cls, problem: Problem) -> Completion:
+    def of(cls, problem: CompletionProblem) -> Completion:
         """Fit the method of a problem and return the completed table."""
         model = problem.fit()
         told = (problem.row.told, problem.col.told)

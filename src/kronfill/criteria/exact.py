@@ -21,7 +21,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
-from kronfill.criteria.path import SplitPath
+from kronfill.criteria.path import ProblemAlongMu
 from kronfill.criteria.reduction import DualForm, PrimalForm, Reduced, Shifted
 from kronfill.errors import ConvergenceWarning
 from kronfill.ridge.effects import EffectsDesign
@@ -300,14 +300,14 @@ def best_mu(problem: RidgeProblem) -> float:
 def _holdout_mu(problem: RidgeProblem, scale: float) -> float:
     """The mu with the least error on held-out entries, each solve from one of those before."""
     train, test = holdout_split(problem.sampled)
-    path = SplitPath.of(replace(problem, sampled=train))
+    path = ProblemAlongMu.of(replace(problem, sampled=train))
     return path_minimum(_HoldOut(path, test), scale * np.logspace(2, -6, 9))
 
 
 class _HoldOut:
     """Error on held-out entries for one mu after the other, from warm starts."""
 
-    def __init__(self, path: SplitPath, test: Sampled) -> None:
+    def __init__(self, path: ProblemAlongMu, test: Sampled) -> None:
         self._path, self._test = path, test
         self._system = path.systems(path.sampled.values)
         self._least = np.inf

@@ -15,64 +15,68 @@ from typing import Any
 from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.ridge.factor_system import FactorSystem
-from kronfill.ridge.identity_system import SpikedSystem, Split
+from kronfill.ridge.identity_system import FactorPlusIdentity, IdentitySystem
 from kronfill.ridge.problem import RidgeProblem, Sampled
 
-__all__ = ["SplitPath"]
+__all__ = ["ProblemAlongMu"]
 
 
 @dataclass(frozen=True, eq=False)
-class SplitPath:
+class ProblemAlongMu:
     """Two split kernels and the observed entries."""
 
-    row: Split
-    col: Split
+    row: FactorPlusIdentity
+    col: FactorPlusIdentity
     sampled: Sampled
 
     @classmethod
-    def of(cls, problem: RidgeProblem) -> SplitPath:
+    def of(cls, problem: RidgeProblem) -> ProblemAlongMu:
         """Factor both kernels; the mu of the problem is not used."""
-        return cls(Split.of(problem.row_kernel), Split.of(problem.col_kernel), problem.sampled)
+        return cls(
+            FactorPlusIdentity.of(problem.row_kernel),
+            FactorPlusIdentity.of(problem.col_kernel),
+            problem.sampled,
+        )
 
     @property
-    def fold(self) -> float:
+    def alone(self) -> float:
         """e_w e_h, which belongs to mu."""
-        return self.row.ridge * self.col.ridge
+        return self.row.identity * self.col.identity
 
     @property
-    def spiked(self) -> bool:
+    def has_identity(self) -> bool:
         """Whether a kernel has an identity part."""
-        return self.row.ridge > 0 or self.col.ridge > 0
+        return self.row.identity > 0 or self.col.identity > 0
 
     @property
     def unknowns(self) -> int:
         """Number of unknowns of a system."""
         n, l = self.sampled.shape
         a, b = (int(split.factor.phi.shape[1]) for split in (self.row, self.col))
-        return a * b + (n * b + a * l if self.spiked else 0)
+        return a * b + (n * b + a * l if self.has_identity else 0)
 
     @cached_property
     def _axes(self) -> Any:
         """Bases of both axes, where they do not depend on mu."""
-        return SpikedSystem.of(self.row, self.col, self.sampled, 1.0).axes
+        return IdentitySystem.of(self.row, self.col, self.sampled, 1.0).axes
 
-    def systems(self, values: Floats) -> Callable[[float], FactorSystem | SpikedSystem]:
+    def systems(self, values: Floats) -> Callable[[float], FactorSystem | IdentitySystem]:
         """From mu to its system, if these values had been observed: (m,) or (m, targets)."""
         sampled = replace(self.sampled, values=values)
-        if not self.spiked:
+        if not self.has_identity:
             plain = FactorSystem.of(self.row.factor.phi, self.col.factor.phi, sampled)
             return lambda mu: plain
-        if sampled.weights is None or self.fold == 0:
-            fixed = SpikedSystem(self._axes, sampled, sampled.weights)
+        if sampled.weights is None or self.alone == 0:
+            fixed = IdentitySystem(self._axes, sampled, sampled.weights)
             return lambda mu: fixed
-        return lambda mu: SpikedSystem.of(self.row, self.col, sampled, mu)
+        return lambda mu: IdentitySystem.of(self.row, self.col, sampled, mu)
 
     def elsewhere(self, dual: Floats, rows: Index, cols: Index) -> Floats:
-        """sum_k d_k K_w[i, r_k] K_h[j, c_k] less what an observed entry has to itself, fold d."""
+        """sum_k d_k K_w[i, r_k] K_h[j, c_k] less what an observed entry has to itself, alone d."""
         p, q = self.row.factor.phi, self.col.factor.phi
         table = self.sampled.sparse(dual)
         by_row = table @ q
-        out = pair_products(p @ (p.T @ by_row) + self.row.ridge * by_row, q, rows, cols)
-        if self.col.ridge:
-            out += self.col.ridge * pair_products(p, table.T @ p, rows, cols)
+        out = pair_products(p @ (p.T @ by_row) + self.row.identity * by_row, q, rows, cols)
+        if self.col.identity:
+            out += self.col.identity * pair_products(p, table.T @ p, rows, cols)
         return out

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
 from kronfill.criteria.exact import DETERMINED, likelihood, part
-from kronfill.criteria.path import SplitPath
+from kronfill.criteria.path import ProblemAlongMu
 from kronfill.errors import ConvergenceWarning
 from kronfill.ridge.free_effects import FreeEffects
-from kronfill.ridge.identity_system import SpikedSystem
+from kronfill.ridge.identity_system import IdentitySystem
 from kronfill.ridge.problem import CoreResult, RidgeProblem, Sampled
 from kronfill.ridge.solution import Solution
 from kronfill.solvers.pcg import PCG
@@ -77,7 +77,7 @@ def estimate_criteria(
 ) -> Estimates:
     """Estimate criteria for each mu (largest first is the fastest order)."""
     s, rng = problem.sampled, np.random.default_rng(random_state)
-    solves = _Solves(SplitPath.of(problem), mus)
+    solves = _Solves(ProblemAlongMu.of(problem), mus)
     dual = solves.duals(s.values[:, None])[:, :, 0]
     signs = rng.choice([-1.0, 1.0], size=(s.m, probes))
     pool = np.flatnonzero(np.abs(dual[0]) > DETERMINED * np.abs(dual[0]).max())
@@ -108,7 +108,7 @@ def estimate_criteria(
 
 def leave_one_out_at(problem: RidgeProblem, entries: Index, mus: Floats) -> Floats:
     """Leave-one-out residuals of some entries by one solve each, shape (mus, entries)."""
-    solves = _Solves(SplitPath.of(problem), mus)
+    solves = _Solves(ProblemAlongMu.of(problem), mus)
     dual = solves.duals(problem.sampled.values[:, None])[:, entries, 0]
     residuals = dual / solves.diagonal(entries)
     return np.where(solves.trusted()[:, None], residuals, np.nan)
@@ -119,7 +119,7 @@ def leave_group_out_at(problem: RidgeProblem, groups: Index, chosen: Index, mus:
 
     One solve for each group and mu, from the solution for all observations.
     """
-    solves = _Solves(SplitPath.of(problem), mus)
+    solves = _Solves(ProblemAlongMu.of(problem), mus)
     residuals = _without(solves, groups, chosen)
     return np.where(solves.trusted()[:, None], residuals, np.nan)
 
@@ -138,7 +138,7 @@ def _without(solves: _Solves, groups: Index, chosen: Index) -> Floats:
         for k, mu in enumerate(map(float, solves.mus)):
             now, whole = system(mu), before[k]
             # Without the group the bases of a split system are others: x is made from d.
-            if isinstance(now, SpikedSystem):
+            if isinstance(now, IdentitySystem):
                 start = now.from_dual(whole.dual[~held])
             else:
                 start = whole.core
@@ -170,7 +170,7 @@ def _lines_left_out(
 class _Solves:
     """The iterative solver for many right-hand sides along a path of mu."""
 
-    path: SplitPath
+    path: ProblemAlongMu
     mus: Floats
     failed: dict[int, list[Solution]] = field(default_factory=dict)
     """Solves that did not converge, by the position of mu."""
@@ -317,7 +317,7 @@ def _lanczos(solves: _Solves, start: Floats, steps: int) -> tuple[Floats, Floats
     beside: list[float] = []
     while True:
         v = root * basis[-1]
-        image = root * (solves.path.elsewhere(v, s.rows, s.cols) + solves.path.fold * v)
+        image = root * (solves.path.elsewhere(v, s.rows, s.cols) + solves.path.alone * v)
         image = _project(s, image[:, None])[:, 0]
         diagonal.append(float(basis[-1] @ image))
         known = np.array(basis)

@@ -29,14 +29,14 @@ from kronfill.errors import (
     ShapeError,
 )
 
-__all__ = ["Entries", "Grid", "average_duplicates", "check_duplicates", "check_policy"]
+__all__ = ["Entries", "LabelledShape", "average_duplicates", "check_duplicates", "check_policy"]
 
 _MANY = 2**21
 _BITMAP_BYTES_PER_ENTRY = 8  # as much memory as sorting the codes would take, and faster
 
 
 @dataclass(frozen=True)
-class Grid:
+class LabelledShape:
     """The matrix that entries lie in: its shape and the labels of both sides."""
 
     shape: tuple[int, int]
@@ -44,7 +44,7 @@ class Grid:
     col_labels: Labels | None = None
 
     @classmethod
-    def build(cls, shape: Any, row_labels: Any, col_labels: Any) -> Grid:
+    def build(cls, shape: Any, row_labels: Any, col_labels: Any) -> LabelledShape:
         """Check the shape and the labels."""
         n_rows, n_cols = check_shape(shape)
         return cls(
@@ -81,7 +81,7 @@ class Entries:
     weights: Floats | None
 
     @classmethod
-    def build(cls, rows: Any, cols: Any, values: Any, weights: Any, grid: Grid) -> Entries:
+    def build(cls, rows: Any, cols: Any, values: Any, weights: Any, grid: LabelledShape) -> Entries:
         """Check everything but duplicates."""
         entries = cls(
             own_index(rows, "rows", grid.shape[0]),
@@ -106,7 +106,7 @@ class Entries:
             msg = "there is no observation; at least one entry must be observed"
             raise EmptyDataError(msg)
 
-    def check_numbers(self, grid: Grid) -> None:
+    def check_numbers(self, grid: LabelledShape) -> None:
         """Raise unless values are finite and weights finite, not negative and not all zero."""
         if not is_finite(self.values):
             shown, total = first_positions(~np.isfinite(self.values))
@@ -149,7 +149,7 @@ def check_policy(duplicates: str) -> None:
         raise ParameterError(msg)
 
 
-def _codes(entries: Entries, grid: Grid) -> Index:
+def _codes(entries: Entries, grid: LabelledShape) -> Index:
     """Return row * L + column, which numbers the entries of the matrix row by row."""
     codes = entries.rows.astype(np.intp)
     codes *= grid.shape[1]
@@ -171,7 +171,7 @@ def _is_distinct(codes: Index, n_codes: int) -> bool:
     return bool((codes[1:] > codes[:-1]).all())
 
 
-def check_duplicates(entries: Entries, grid: Grid) -> None:
+def check_duplicates(entries: Entries, grid: LabelledShape) -> None:
     """Raise if an entry occurs twice."""
     if entries.rows.size >= _MANY:
         from kronfill.data._distinct import are_distinct  # compiled: not worth it for few
@@ -196,7 +196,7 @@ def check_duplicates(entries: Entries, grid: Grid) -> None:
     raise DuplicateEntryError(msg)
 
 
-def average_duplicates(entries: Entries, grid: Grid) -> Entries:
+def average_duplicates(entries: Entries, grid: LabelledShape) -> Entries:
     """Merge repeats into their weighted mean; the weight becomes the sum (or the count).
 
     Entries keep the order in which they first appear. Repeats that all weigh zero get their plain

@@ -19,7 +19,7 @@ from kronfill.data._arrays import (
     own_index,
     own_positions,
 )
-from kronfill.data._entries import Entries, Grid, check_duplicates
+from kronfill.data._entries import Entries, LabelledShape, check_duplicates
 from kronfill.data.labels import Labels
 from kronfill.data.reading.matrices import read_long, read_matrix
 from kronfill.errors import LabelError
@@ -83,7 +83,7 @@ position 1; is the shape right?
     """
 
     _entries: Entries
-    _grid: Grid
+    _grid: LabelledShape
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ position 1; is the shape right?
         row_labels: Iterable[Any] | None = None,
         col_labels: Iterable[Any] | None = None,
     ) -> None:
-        grid = Grid.build(shape, row_labels, col_labels)
+        grid = LabelledShape.build(shape, row_labels, col_labels)
         entries = Entries.build(rows, cols, values, weights, grid)
         check_duplicates(entries, grid)
         self.__dict__.update(_entries=entries, _grid=grid)
 
     @classmethod
-    def _trusted(cls, entries: Entries, grid: Grid) -> Observations:
+    def _trusted(cls, entries: Entries, grid: LabelledShape) -> Observations:
         """Wrap entries that are known to be valid and whose arrays are ours."""
         for array in (entries.rows, entries.cols, entries.values, entries.weights):
             if array is not None:
@@ -329,7 +329,7 @@ position 1; is the shape right?
 
     def _in(self, shape: tuple[int, int], row_labels: Any, col_labels: Any) -> Observations:
         """Return the same entries in a matrix that is at least as large, with these labels."""
-        return self._trusted(self._entries, Grid.build(shape, row_labels, col_labels))
+        return self._trusted(self._entries, LabelledShape.build(shape, row_labels, col_labels))
 
     def to_dense(self, fill: float = np.nan) -> Floats:
         """Return the whole matrix as an array, with `fill` where nothing was observed."""
@@ -402,7 +402,7 @@ position 1; is the shape right?
         )
 
 
-def _rebuild(entries: Entries, grid: Grid) -> Observations:
+def _rebuild(entries: Entries, grid: LabelledShape) -> Observations:
     """Unpickle observations, whose indices may have come as a file mapped into memory."""
     rows = own_index(entries.rows, "rows", grid.shape[0])
     cols = own_index(entries.cols, "cols", grid.shape[1])

@@ -14,7 +14,7 @@ from kronfill.criteria.exact import path_minimum
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_mu, check_rank
-from kronfill.estimators.fitted.axes import Axis
+from kronfill.estimators.fitted.axes import FactorAxis
 from kronfill.estimators.inputs import random_generator
 from kronfill.estimators.kkmcex import set_effects
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
@@ -128,7 +128,7 @@ class FactorisedRegressor(MatrixRegressor):
         self.n_iter_ = self.solution_.iterations
         return state
 
-    def _start_values(self, sampled: Sampled, axis: Axis) -> Floats | None:
+    def _start_values(self, sampled: Sampled, axis: FactorAxis) -> Floats | None:
         """H at the observed columns, unless the start is worked out in factor space."""
         return None
 
@@ -156,7 +156,9 @@ def _broken_down(sampled: Sampled) -> DataError:
     )
 
 
-def fit_in_factors(estimator: FactorisedRegressor, row: Axis, col: Axis, sampled: Sampled) -> State:
+def fit_in_factors(
+    estimator: FactorisedRegressor, row: FactorAxis, col: FactorAxis, sampled: Sampled
+) -> State:
     """Alternate over coefficients of the two axes, only observed rows and columns entering."""
     shape = (len(row.items), len(col.items))
     mask = Mask(row.at, col.at, shape, sampled.weights)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.estimators.factorised import FactorisedRegressor, fit_in_factors
-from kronfill.estimators.fitted.axes import Axis, FeatureAxis, IndicatorAxis
+from kronfill.estimators.fitted.axes import FactorAxis, FeatureAxis, IndicatorAxis
 from kronfill.estimators.fitted.bilinear import Bilinear
 from kronfill.kernels.features import FeatureTable
 from kronfill.ridge.problem import Sampled
@@ -111,7 +111,7 @@ class IMC(FactorisedRegressor):
     def _scale(self) -> float:
         return float(np.prod([1.0 if t is None else _mean_norm(t.values) for t in self._tables]))
 
-    def _start_values(self, sampled: Sampled, axis: Axis) -> Floats | None:
+    def _start_values(self, sampled: Sampled, axis: FactorAxis) -> Floats | None:
         start, rank = self._settings().start, self._rank()
         if not isinstance(start, str):
             widths = [
@@ -125,7 +125,7 @@ class IMC(FactorisedRegressor):
         return None
 
 
-def _feature_axis(table: FeatureTable | None, size: int, index: Index) -> Axis:
+def _feature_axis(table: FeatureTable | None, size: int, index: Index) -> FactorAxis:
     return IndicatorAxis(size, index) if table is None else FeatureAxis(table, index)
 
 

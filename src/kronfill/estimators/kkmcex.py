@@ -14,7 +14,7 @@ from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_mu, resolve_kernel
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear, Factored, Sections
-from kronfill.estimators.fitted.identity_part import SplitModel, Stacked
+from kronfill.estimators.fitted.identity_part import IdentityForm, Stacked
 from kronfill.estimators.fitted.priors import AxisPrior, KernelPrior
 from kronfill.estimators.longtables import LongTables
 from kronfill.estimators.suggest import Suggesting
@@ -22,7 +22,7 @@ from kronfill.estimators.updates.dual import OnlineDual
 from kronfill.kernels import as_kernel
 from kronfill.kernels.base import Kernel
 from kronfill.ridge.effects import AdditiveEffects
-from kronfill.ridge.identity_system import Split
+from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
 from kronfill.ridge.problem import targets as each
 from kronfill.ridge.trust import vouched
@@ -174,8 +174,8 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
     def _table_bases(self) -> tuple[Basis, Basis]:
         made = []
         for kernel, name in zip(self._resolved(), ("row_kernel", "col_kernel"), strict=True):
-            split = Split.of(kernel)
-            if split.ridge:
+            split = FactorPlusIdentity.of(kernel)
+            if split.identity:
                 msg = (
                     f"{name} has an identity part, which takes one unknown per item and inner "
                     "mode; a long table is fitted in the space of low-rank factors. Leave it out, "
@@ -213,7 +213,7 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
         if isinstance(self._model, Bilinear):
             return self._model
         dual = self._dual()  # several targets are refused there
-        assert isinstance(self._model, SplitModel)
+        assert isinstance(self._model, IdentityForm)
         sampled = self._sampled(self.observations_, None)
         return _in_sections(*self._model.kernels, sampled, dual, self._model.row_part.effects)
 
@@ -251,10 +251,10 @@ def set_effects(estimator: Any, effects: Any) -> None:
 
 def _model(
     row_kernel: Kernel, col_kernel: Kernel, sampled: Sampled, result: RidgeResult
-) -> Bilinear | SplitModel:
+) -> Bilinear | IdentityForm:
     if result.split is not None:
         kernels = (row_kernel, col_kernel)
-        return SplitModel.of(kernels, result.split, sampled, result.dual, result.effects)
+        return IdentityForm.of(kernels, result.split, sampled, result.dual, result.effects)
     if result.primal is not None:
         p = result.primal
         row, col = Factored(row_kernel, p.row), Factored(col_kernel, p.col)

@@ -11,7 +11,7 @@ from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.factorised import FactorisedRegressor, fit_in_factors
-from kronfill.estimators.fitted.axes import Axis, KernelAxis
+from kronfill.estimators.fitted.axes import FactorAxis, KernelAxis
 from kronfill.estimators.fitted.bilinear import Bilinear, Combined, Sections
 from kronfill.estimators.kkmcex import KernelRegressor, set_effects
 from kronfill.kernels.base import Kernel
@@ -123,7 +123,7 @@ class KMC(FactorisedRegressor, KernelRegressor):
     def _scale(self) -> float:
         return float(np.prod([np.sqrt(kernel.diagonal().mean()) for kernel in self._resolved()]))
 
-    def _start_values(self, sampled: Sampled, axis: Axis) -> Floats | None:
+    def _start_values(self, sampled: Sampled, axis: FactorAxis) -> Floats | None:
         """H at the observed columns, unless the start is worked out in factor space."""
         start, rank = self._settings().start, self._rank()
         if not isinstance(start, str):

@@ -23,7 +23,7 @@ from kronfill.solvers.auto import Auto, as_solver
 from kronfill.solvers.half_steps import GivenFactor
 from kronfill.solvers.iterative import Iterative
 from kronfill.solvers.pcg import PCG
-from kronfill.streaming.columns import Axis, Batch, Columns
+from kronfill.streaming.columns import Batch, Columns, TableAxis
 from kronfill.streaming.distributed import Distributed, has_client
 from kronfill.streaming.long_table import (
     LongTable,
@@ -148,7 +148,7 @@ class LongTables(MatrixRegressor):
             _predicted, model, columns, self._axes(self.shape_), meta=("prediction", "f8")
         )
 
-    def _axes(self, sizes: tuple[int | None, int | None]) -> tuple[Axis, Axis]:
+    def _axes(self, sizes: tuple[int | None, int | None]) -> tuple[TableAxis, TableAxis]:
         made = []
         for size, kernel, name in zip(sizes, self._kernels, ("row", "column"), strict=True):
             if size is None:
@@ -157,7 +157,7 @@ class LongTables(MatrixRegressor):
                     "beforehand. kf.kernels.identity(n) says that nothing is known about n of them."
                 )
                 raise ParameterError(msg)
-            made.append(Axis(name, size, None if kernel is None else kernel.labels))
+            made.append(TableAxis(name, size, None if kernel is None else kernel.labels))
         return made[0], made[1]
 
     def __getattr__(self, name: str) -> Any:
@@ -195,7 +195,7 @@ def _check_center(center: Any) -> None:
         raise ParameterError(msg)
 
 
-def _sample(table: LongTable, axes: tuple[Axis, Axis], solver: TableSolver) -> Batch:
+def _sample(table: LongTable, axes: tuple[TableAxis, TableAxis], solver: TableSolver) -> Batch:
     """The lines on which mu is chosen."""
     what = "row groups looked at to choose mu"
     sample = sample_lines(
@@ -234,7 +234,9 @@ def choice_memory(shape: tuple[int, int], ranks: tuple[int, int]) -> tuple[int, 
     return 4 * copy, 2 * copy
 
 
-def _predicted(frame: Any, model: Bilinear, columns: Columns, axes: tuple[Axis, Axis]) -> Any:
+def _predicted(
+    frame: Any, model: Bilinear, columns: Columns, axes: tuple[TableAxis, TableAxis]
+) -> Any:
     """Predictions for the lines of a pandas frame."""
     import pandas as pd
 

@@ -11,7 +11,7 @@ from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import check_rank
 from kronfill.estimators.factorised import FactorisedRegressor, centred_values
-from kronfill.estimators.fitted.bilinear import Bilinear, Table
+from kronfill.estimators.fitted.bilinear import Bilinear, ValueBasis
 from kronfill.estimators.kkmcex import set_effects
 from kronfill.ridge.problem import Sampled
 from kronfill.solvers.alternating import given_pair, leading_pair
@@ -103,7 +103,7 @@ class MC(FactorisedRegressor):
         state = self._run(RowAlternation(sampled, self.mu_), h, sampled)
         self.W_, self.H_ = state.w, state.h
         set_effects(self, state.effects)
-        bases = Table(self.W_), Table(self.H_)
+        bases = ValueBasis(self.W_), ValueBasis(self.H_)
         self._model = Bilinear(*bases, None, state.effects, self.shape_)
 
     def _start(self, sampled: Sampled) -> Floats:

@@ -25,11 +25,11 @@ from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.free_effects import FreeEffects
 from kronfill.ridge.problem import RidgeProblem, Sampled
 from kronfill.solvers.auto import solve_in_factors
-from kronfill.uncertainty.identity_part import SpikedPosterior
+from kronfill.uncertainty.identity_part import IdentityPosterior
 from kronfill.uncertainty.iterative import IterativePosterior
 from kronfill.uncertainty.posterior import DirectPosterior, DualPosterior, Posterior
-from kronfill.uncertainty.queries import Targets
-from kronfill.uncertainty.sampling import FactorSampler, Sampler, SpikedSampler
+from kronfill.uncertainty.queries import Queries
+from kronfill.uncertainty.sampling import FactorSampler, IdentitySampler, Sampler
 
 __all__ = ["GaussianProcessReading"]
 
@@ -43,7 +43,7 @@ BLOCK_LIMIT = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class GaussianProcess:
     """One fit as a Gaussian process: made on first use, kept until the next fit."""
 
     priors: tuple[AxisPrior, AxisPrior]
@@ -76,13 +76,13 @@ class Reading:
         if sampled.m <= DIRECT_LIMIT:
             return DualPosterior(RidgeProblem(row.kernel, col.kernel, sampled, self.mu))
         if self._spiked:
-            return SpikedPosterior(row.split, col.split, sampled, self.mu)
+            return IdentityPosterior(row.split, col.split, sampled, self.mu)
         return IterativePosterior(row.phi, col.phi, sampled, self.mu)
 
     @property
     def by_solves(self) -> bool:
         """Whether every variance is an iterative solve."""
-        return isinstance(self.posterior, IterativePosterior | SpikedPosterior)
+        return isinstance(self.posterior, IterativePosterior | IdentityPosterior)
 
     @property
     def _spiked(self) -> bool:
@@ -95,9 +95,9 @@ class Reading:
         row, col = self.priors
         if self._spiked:
             kept = self.posterior
-            if not isinstance(kept, SpikedPosterior):
-                kept = SpikedPosterior(row.split, col.split, self.sampled, self.mu)
-            return SpikedSampler(kept)
+            if not isinstance(kept, IdentityPosterior):
+                kept = IdentityPosterior(row.split, col.split, self.sampled, self.mu)
+            return IdentitySampler(kept)
         return FactorSampler(row.phi, col.phi, self.sampled, self.mu, self.fit)
 
     def fit(self, values: Floats) -> tuple[Floats, AdditiveEffects | None]:
@@ -109,12 +109,12 @@ class Reading:
         result = solve_in_factors(row.phi, col.phi, sampled, self.mu)
         return result.core, result.effects
 
-    def targets(self, rows: Index, cols: Index) -> Targets:
+    def targets(self, rows: Index, cols: Index) -> Queries:
         """Entries of the table."""
         items_r, at_r = np.unique(rows, return_inverse=True)
         items_c, at_c = np.unique(cols, return_inverse=True)
         row, col = self.priors
-        return Targets(row.known(items_r), col.known(items_c), at_r, at_c)
+        return Queries(row.known(items_r), col.known(items_c), at_r, at_c)
 
 
 class GaussianProcessReading(MatrixRegressor):
@@ -135,16 +135,16 @@ class GaussianProcessReading(MatrixRegressor):
         """d, one number for each observation: mu d = w (y - prediction)."""
 
     @property
-    def _reading(self) -> Reading:
+    def _reading(self) -> GaussianProcess:
         check_is_fitted(self)
         kept = self.__dict__.get("_kept_reading")
         if kept is None or kept[0] is not self._model:
             kept = (self._model, self._read())
             self._kept_reading = kept
-        reading: Reading = kept[1]
+        reading: GaussianProcess = kept[1]
         return reading
 
-    def _read(self) -> Reading:
+    def _read(self) -> GaussianProcess:
         sampled = self._sampled(self.observations_, self.center)
         fitted = self._model.pairs(sampled.rows, sampled.cols)
         core = self._model.core if isinstance(self._model, Bilinear) else None
@@ -155,7 +155,9 @@ class GaussianProcessReading(MatrixRegressor):
             norm = float(self._dual() @ (fitted - effects))
         rest = sampled.root_weights * (sampled.values - fitted)
         # Taken from the objective and not as y^T d, the error of an iterative solve enters squared.
-        return Reading(self._priors(), sampled, self.mu_, float(rest @ rest) / self.mu_ + norm)
+        return GaussianProcess(
+            self._priors(), sampled, self.mu_, float(rest @ rest) / self.mu_ + norm
+        )
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())  # scikit-learn hands out the attributes themselves
@@ -243,7 +245,7 @@ class GaussianProcessReading(MatrixRegressor):
         )
         shape = (len(left.index), len(right.index))
         at_r, at_c = np.indices(shape).reshape(2, -1)
-        return self._std(Targets(left, right, at_r, at_c)).reshape(shape)
+        return self._std(Queries(left, right, at_r, at_c)).reshape(shape)
 
     def sample_posterior(
         self, rows: Any = None, cols: Any = None, n_samples: int = 1, random_state: Any = 0
@@ -296,7 +298,7 @@ class GaussianProcessReading(MatrixRegressor):
                 sink[:] = reading.sampler.error(at_r, at_c, rng)
         return np.asarray(mean + scale * out)
 
-    def _std(self, targets: Targets) -> Floats:
+    def _std(self, targets: Queries) -> Floats:
         return np.sqrt(self._signal_variance() * self._reading.posterior.variance(targets))
 
     def _signal_variance(self) -> float:
@@ -310,7 +312,7 @@ class GaussianProcessReading(MatrixRegressor):
             raise DataError(msg)
         return self.signal_variance_
 
-    def _check_finite(self, targets: Targets) -> None:
+    def _check_finite(self, targets: Queries) -> None:
         bad = np.flatnonzero(~self._reading.posterior.finite(targets))
         if len(bad):
             entry = (int(targets.rows[bad[0]]), int(targets.cols[bad[0]]))

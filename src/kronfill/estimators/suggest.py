@@ -16,7 +16,7 @@ from kronfill.errors import DataError, DuplicateEntryError, ParameterError, Shap
 from kronfill.estimators.base import check_rank
 from kronfill.estimators.explain import Explained
 from kronfill.estimators.inputs import check_range
-from kronfill.estimators.posterior import Reading
+from kronfill.estimators.posterior import GaussianProcess
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.free_effects import FreeEffects
 from kronfill.ridge.problem import Mask, Sampled
@@ -199,7 +199,7 @@ class Suggesting(Explained):
 
 
 def _by_variance(
-    reading: Reading,
+    reading: GaussianProcess,
     candidates: tuple[Index, Index],
     targets: tuple[Index, Index],
     cost: Floats,
@@ -232,7 +232,7 @@ def _by_variance(
 
 
 def _connecting(
-    reading: Reading, rows: Index, cols: Index, cost: Floats, n: int
+    reading: GaussianProcess, rows: Index, cols: Index, cost: Floats, n: int
 ) -> tuple[list[int], Sampled]:
     """Candidates that make effects known, those of most entries first, and the data with them."""
     taken: list[int] = []
@@ -264,7 +264,12 @@ def _with_entry(s: Sampled, row: int, col: int) -> Sampled:
 
 
 def _by_leverage(
-    reading: Reading, rows: Index, cols: Index, cost: Floats, n: int, rng: np.random.Generator
+    reading: GaussianProcess,
+    rows: Index,
+    cols: Index,
+    cost: Floats,
+    n: int,
+    rng: np.random.Generator,
 ) -> tuple[Index, Floats]:
     """Draw entries in proportion to leverage over cost, without replacement."""
     row, col = (prior.split for prior in reading.priors)

@@ -28,9 +28,9 @@ from kronfill.estimators.fitted.bilinear import (
     Factored,
     Features,
     Sections,
-    Table,
+    ValueBasis,
 )
-from kronfill.estimators.fitted.identity_part import SplitModel, Stacked, _Extended, _Smooth
+from kronfill.estimators.fitted.identity_part import IdentityForm, Stacked, _Extended, _Smooth
 from kronfill.estimators.inputs import check_largest
 from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.io.checks import (
@@ -382,7 +382,7 @@ def _extent(basis: Basis) -> tuple[int, int]:
         return _extent(basis.basis)[0], basis.coef.shape[1]
     if isinstance(basis, _Extended):
         return _extent(basis.basis)[0], basis.core.shape[1]
-    assert isinstance(basis, Table)
+    assert isinstance(basis, ValueBasis)
     return basis.values.shape[0], basis.values.shape[1]
 
 
@@ -410,7 +410,7 @@ def _bilinear(value: Bilinear) -> bool:
     )
 
 
-def _split(value: SplitModel) -> bool:
+def _split(value: IdentityForm) -> bool:
     shapes = {value.row_part.shape, value.col_part.shape, tuple(value.own.shape)}
     return len(shapes) == 1
 
@@ -418,7 +418,7 @@ def _split(value: SplitModel) -> bool:
 def _form_shape(form: Any) -> tuple[int, int]:
     if isinstance(form, Stacked):
         return _form_shape(form.forms[0])
-    shape: tuple[int, int] = form.row_part.shape if isinstance(form, SplitModel) else form.shape
+    shape: tuple[int, int] = form.row_part.shape if isinstance(form, IdentityForm) else form.shape
     return shape
 
 
@@ -452,9 +452,9 @@ _SOLVERS = [
     if dataclasses.is_dataclass(kind) and kind is not Solution
 ]
 _basis = of(Basis)
-_narrow = of(Sections, Factored, _Smooth, Combined, _Extended, Table)
+_narrow = of(Sections, Factored, _Smooth, Combined, _Extended, ValueBasis)
 """Features alone may be sparse and very wide; what combines them has a number for each."""
-_form = of(Bilinear, SplitModel, Stacked)
+_form = of(Bilinear, IdentityForm, Stacked)
 
 _FORMS = (
     Record(
@@ -472,7 +472,7 @@ _FORMS = (
     ),
     Record(Features, {"table": of(FeatureTable)}, fits=lambda value: _encodes(value.table)),
     Record(Combined, {"basis": _basis, "coef": floats(2)}, fits=_combined),
-    Record(Table, {"values": floats(2)}),
+    Record(ValueBasis, {"values": floats(2)}, called="Table"),
     Record(_Extended, {"basis": _basis, "core": floats(2), "own": floats(2)}, fits=_extended),
     Record(AdditiveEffects, {"mean": real, "row": floats(1), "col": floats(1)}),
     Record(
@@ -487,11 +487,12 @@ _FORMS = (
         fits=_bilinear,
     ),
     Record(
-        SplitModel,
+        IdentityForm,
         {"row_part": of(Bilinear), "col_part": of(Bilinear), "own": sparse_floats},
         fits=_split,
+        called="SplitModel",
     ),
-    Record(Stacked, {"forms": tuple_of(of(Bilinear, SplitModel))}, fits=_stacked),
+    Record(Stacked, {"forms": tuple_of(of(Bilinear, IdentityForm))}, fits=_stacked),
     Record(
         Solution,
         {

@@ -49,6 +49,8 @@ class Record:
         Whether an object may lack all of its state: a method that was not fitted.
     cost : callable
         About how many bytes are made for an object, from its state.
+    called : str
+        What the class is called in files, where that is not its name.
     """
 
     kind: type
@@ -59,11 +61,12 @@ class Record:
     tidy: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state
     bare: bool = False
     cost: Callable[[dict[str, Any]], int] = lambda _: 0
+    called: str = ""
 
     @property
     def name(self) -> str:
         """What the class is called in files."""
-        return public(self.kind.__name__)
+        return self.called or public(self.kind.__name__)
 
     def read_state(self, value: Any) -> dict[str, Any]:
         """Return the state of an object, if all of it has a place in the file."""

@@ -11,7 +11,7 @@ from kronfill._types import Floats, Index
 from kronfill.errors import DataError
 from kronfill.online.group_means import GroupMeans, feature_sums
 from kronfill.online.recursive import CAPACITY, RecursiveRidge
-from kronfill.online.running import Batch, RunningSums, pair_vectors
+from kronfill.online.running import Change, RunningSums, pair_vectors
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.solvers.primal import normal_equations, solve_definite
 
@@ -78,7 +78,7 @@ class GroupedSums(RunningSums):
         width = {None: 0, "mean": a * b, "rows": b, "cols": a}
         self.means = GroupMeans.empty(groups[kind], width[kind])
 
-    def _change(self, batch: Batch, sign: int) -> None:
+    def _change(self, batch: Change, sign: int) -> None:
         kept = None if sign > 0 else (self.means.copy(), self._energy, self._trace)
         try:
             if batch.m > max(CAPACITY, int(np.prod(self.core_shape)) // 8):
@@ -97,7 +97,7 @@ class GroupedSums(RunningSums):
         return {"mean": 0, "rows": row, "cols": col}[self.kind]
 
     def _centred(
-        self, means: GroupMeans, batch: Batch, sign: int, row_phi: Any = None, col_phi: Any = None
+        self, means: GroupMeans, batch: Change, sign: int, row_phi: Any = None, col_phi: Any = None
     ) -> tuple[Floats, Floats, Floats]:
         """Each observation as it looks to the coefficients, the means being moved along."""
         p = (self.row_phi if row_phi is None else row_phi)[batch.rows]
@@ -146,7 +146,7 @@ class GroupedSums(RunningSums):
             lower[np.diag_indices_from(lower)] -= self.mu
             self._ridge = SummedRidge(lower + np.tril(lower, -1).T, ridge.moment, self.mu)
 
-    def _absorb(self, batch: Batch, sign: int) -> None:
+    def _absorb(self, batch: Change, sign: int) -> None:
         """Many observations at once, through the normal equations of the batch."""
         s = batch.sampled(self.shape, self.kind)
         gram, moment = normal_equations(self.row_phi, self.col_phi, s)
@@ -185,7 +185,7 @@ class GroupedSums(RunningSums):
             else pair_vectors(gap, self.col_phi[groups])
         )
 
-    def revise(self, batch: Batch, values: Floats) -> None:
+    def revise(self, batch: Change, values: Floats) -> None:
         """See :class:`RunningSums`: entries and weights stay, so that the system does."""
         ridge = self._fitted
         before = self.means.copy()
@@ -214,7 +214,7 @@ class GroupedSums(RunningSums):
         phis[axis] = np.vstack([phis[axis], phi])
         pairs = (last, index) if axis == 0 else (index, last)
         means = self.means.copy(int((axis, self.kind) in ((0, "rows"), (1, "cols"))))
-        new = Batch(pairs[0], pairs[1], values, weights)
+        new = Change(pairs[0], pairs[1], values, weights)
         vectors, rest, left = self._centred(means, new, 1, phis[0], phis[1])
         used = left > 0
         coef = self._fitted.after(vectors[used], rest[used], left[used])

@@ -20,7 +20,7 @@ from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
 from kronfill.ridge.problem import Mask, Sampled
 from kronfill.ridge.trust import factored_size
 
-__all__ = ["SOLVER", "Batch", "RunningSums", "pair_vectors"]
+__all__ = ["SOLVER", "Change", "RunningSums", "pair_vectors"]
 
 
 SOLVER = "RecursiveLeastSquares"
@@ -28,7 +28,7 @@ SOLVER = "RecursiveLeastSquares"
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class Change:
     """Observations that arrive or leave together; all weights are positive."""
 
     rows: Index
@@ -93,12 +93,12 @@ class RunningSums(ABC):
         """Size of the block of coefficients."""
         return self.row_phi.shape[1], self.col_phi.shape[1]
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Change) -> None:
         """Add observations and solve."""
         self._change(batch, 1)
         self._count(batch, 1)
 
-    def remove(self, batch: Batch) -> None:
+    def remove(self, batch: Change) -> None:
         """Remove observations and solve.
 
         Raises
@@ -125,17 +125,17 @@ class RunningSums(ABC):
         self._change(batch, -1)
         self._count(batch, -1)
 
-    def _count(self, batch: Batch, sign: int) -> None:
+    def _count(self, batch: Change, sign: int) -> None:
         self.heaviest = max(self.heaviest, float(batch.weights.max()))
         np.add.at(self.row_counts, batch.rows, sign)
         np.add.at(self.col_counts, batch.cols, sign)
 
     @abstractmethod
-    def _change(self, batch: Batch, sign: int) -> None:
+    def _change(self, batch: Change, sign: int) -> None:
         """Add or remove, all or nothing."""
 
     @abstractmethod
-    def revise(self, batch: Batch, values: Floats) -> None:
+    def revise(self, batch: Change, values: Floats) -> None:
         """Put other values at the place of those of a batch."""
 
     @abstractmethod

@@ -16,7 +16,7 @@ from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.free_effects import NONE, FreeEffects
 from kronfill.ridge.problem import Mask, Sampled
 from kronfill.uncertainty.posterior import FactorPosterior, column_products
-from kronfill.uncertainty.queries import Targets
+from kronfill.uncertainty.queries import Queries
 
 __all__ = ["GroupEffects", "SummedPosterior", "nothing_sampled"]
 
@@ -88,7 +88,7 @@ class SummedPosterior(FactorPosterior):
     def _solve(self, u: Floats) -> Floats:
         return self._sums.products(u)
 
-    def _variance(self, targets: Targets) -> Floats:
+    def _variance(self, targets: Queries) -> Floats:
         u, own = self._coordinates(targets)
         spread = column_products(u.T, self._solve(u).T) + self._effects_variance(targets)
         return np.asarray(own + self.mu * spread)

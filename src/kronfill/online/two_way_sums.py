@@ -7,7 +7,7 @@ import scipy.linalg
 
 from kronfill._types import Floats, Index
 from kronfill.errors import DataError
-from kronfill.online.running import Batch, RunningSums, pair_vectors
+from kronfill.online.running import Change, RunningSums, pair_vectors
 from kronfill.ridge.effects import AdditiveEffects, half_inverse
 from kronfill.solvers.primal import effects_blocks, normal_equations, solve_definite
 
@@ -28,7 +28,7 @@ class TwoWaySums(RunningSums):
         self._sums = [np.zeros(n) for n in self.shape]
         self._squares = 0.0
 
-    def _change(self, batch: Batch, sign: int) -> None:
+    def _change(self, batch: Change, sign: int) -> None:
         table = self.table.copy()
         np.add.at(table, (batch.rows, batch.cols), sign * batch.weights)
         if sign < 0:
@@ -42,7 +42,7 @@ class TwoWaySums(RunningSums):
         self._squares += sign * float(batch.weights @ batch.values**2)
         self._solve()
 
-    def _check(self, table: Floats, batch: Batch) -> None:
+    def _check(self, table: Floats, batch: Change) -> None:
         at = (batch.rows, batch.cols)
         short = np.flatnonzero(table[at] < -1e-12 * self.table[at])
         if len(short) or not self.table[at].all():
@@ -56,11 +56,11 @@ class TwoWaySums(RunningSums):
         # What is left of equal weights that were added and taken off again is rounding.
         table[at] = np.where(table[at] <= 1e-12 * self.table[at], 0.0, table[at])
 
-    def _add_values(self, batch: Batch, weighted: Floats) -> None:
+    def _add_values(self, batch: Change, weighted: Floats) -> None:
         np.add.at(self._sums[0], batch.rows, weighted)
         np.add.at(self._sums[1], batch.cols, weighted)
 
-    def revise(self, batch: Batch, values: Floats) -> None:
+    def revise(self, batch: Change, values: Floats) -> None:
         """See :class:`RunningSums`."""
         change = batch.weights * (values - batch.values)
         self._moment = self._moment + change @ pair_vectors(
@@ -74,7 +74,7 @@ class TwoWaySums(RunningSums):
         """Eliminate the effects, solve for X, then for the effects."""
         rows, cols = np.nonzero(self.table)
         weights = self.table[rows, cols]
-        s = Batch(rows, cols, np.zeros(len(rows)), weights).sampled(self.shape, "both")
+        s = Change(rows, cols, np.zeros(len(rows)), weights).sampled(self.shape, "both")
         assert s.effects is not None
         cross, inner, _ = effects_blocks(self.row_phi, self.col_phi, s, s.effects)
         sums = np.concatenate([[self._sums[0].sum()], *self._sums])
@@ -102,7 +102,7 @@ class TwoWaySums(RunningSums):
             axis_sums[: len(sums)] = sums
         grown._squares = self._squares
         pairs = (last, index) if axis == 0 else (index, last)
-        grown.add(Batch(pairs[0], pairs[1], values, weights))
+        grown.add(Change(pairs[0], pairs[1], values, weights))
         return grown.core, grown.effects
 
     @property

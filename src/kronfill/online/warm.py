@@ -13,7 +13,7 @@ from kronfill.core.low_rank import LowRankFactor
 from kronfill.online.growing_dual import NewItem
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.factor_system import FactorSystem
-from kronfill.ridge.identity_system import SpikedSystem, Split
+from kronfill.ridge.identity_system import FactorPlusIdentity, IdentitySystem
 from kronfill.ridge.problem import FactorLike, KernelLike, Mask, RidgeResult, Sampled
 from kronfill.ridge.system import System
 from kronfill.solvers.pcg import PCG
@@ -36,7 +36,7 @@ class WarmStart:
     """
 
     def __init__(self, kernels: tuple[KernelLike, KernelLike], settings: PCG) -> None:
-        self._splits = (Split.of(kernels[0]), Split.of(kernels[1]))
+        self._splits = (FactorPlusIdentity.of(kernels[0]), FactorPlusIdentity.of(kernels[1]))
         self._settings = settings
         self._last: Floats | None = None
         self._observed: list[NDArray[np.bool_]] = []
@@ -56,16 +56,18 @@ class WarmStart:
 
     def _starts(self, system: System) -> list[Floats] | None:
         """The last coefficients, unless they refer to the bases of other items."""
-        if isinstance(system, SpikedSystem):
+        if isinstance(system, IdentitySystem):
             before, self._observed = self._observed, [axis.counts > 0 for axis in system.axes]
             if not all(map(np.array_equal, before, self._observed)):
                 return None
         return None if self._last is None else [self._last]
 
-    def _system(self, row: Split, col: Split, sampled: Sampled, mu: float) -> System:
-        if row.ridge == 0 and col.ridge == 0:
+    def _system(
+        self, row: FactorPlusIdentity, col: FactorPlusIdentity, sampled: Sampled, mu: float
+    ) -> System:
+        if row.identity == 0 and col.identity == 0:
             return FactorSystem.of(row.factor.phi, col.factor.phi, sampled)
-        return SpikedSystem.of(row, col, sampled, mu, centred=True)
+        return IdentitySystem.of(row, col, sampled, mu, centred=True)
 
     def _run_along(self, sampled: Sampled, change: tuple[Sampled, int] | None) -> None:
         if self._counts is None or change is None:
@@ -91,10 +93,10 @@ class WarmStart:
         split = splits[item.axis]
         phi = split.factor.phi
         along = _in_factor(split.factor, item.cross)
-        alone = max(0.0, item.own - split.ridge - float(along @ along))
+        alone = max(0.0, item.own - split.identity - float(along @ along))
         grown = np.zeros((len(phi) + 1, phi.shape[1] + 1))
         grown[:-1, :-1], grown[-1, :-1], grown[-1, -1] = phi, along, np.sqrt(alone)
-        splits[item.axis] = Split(_Grown(grown), split.ridge)
+        splits[item.axis] = FactorPlusIdentity(_Grown(grown), split.identity)
         rows, cols, weights, shape = item.joined(sampled)
         given = None if sampled.weights is None and (item.weights == 1).all() else weights
         design = None

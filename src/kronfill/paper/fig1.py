@@ -14,25 +14,25 @@ from kronfill.paper.results.figure import draw_bounds, draw_costs, draw_figure, 
 from kronfill.paper.results.numbers import numbers
 from kronfill.paper.results.page import page
 from kronfill.paper.results.table import algorithms_shown, summarize, to_csv
-from kronfill.paper.results.verdict import Verdict, verdicts
+from kronfill.paper.results.verdict import CurveVerdict, verdicts
 from kronfill.paper.running.backends import Backend
-from kronfill.paper.running.runner import Watcher, run_plan
-from kronfill.paper.running.spec import Plan
+from kronfill.paper.running.runner import RunWatcher, run_plan
+from kronfill.paper.running.spec import RunPlan
 from kronfill.paper.running.store import Store
-from kronfill.paper.running.work import Settings, settings_for
+from kronfill.paper.running.work import CellSettings, settings_for
 
-__all__ = ["Report", "quick_plan", "reproduce", "write_report"]
+__all__ = ["FigureRun", "quick_plan", "reproduce", "write_report"]
 
 
 @dataclass(frozen=True)
-class Report:
+class FigureRun:
     """What a run gives.
 
     Attributes
     ----------
     page, table : Path
         The HTML page and ``fig1.csv``.
-    verdicts : list of Verdict
+    verdicts : list of CurveVerdict
         One per curve of the paper.
     failed : list of dict
         Cells that failed in every attempt.
@@ -40,11 +40,11 @@ class Report:
 
     page: Path
     table: Path
-    verdicts: list[Verdict]
+    verdicts: list[CurveVerdict]
     failed: list[dict[str, Any]]
 
 
-def quick_plan(seed: int = 0) -> Plan:
+def quick_plan(seed: int = 0) -> RunPlan:
     """A run of about a minute: N up to 1000, a few realisations.
 
     Parameters
@@ -54,7 +54,7 @@ def quick_plan(seed: int = 0) -> Plan:
 
     Returns
     -------
-    Plan
+    RunPlan
 
     Examples
     --------
@@ -63,26 +63,28 @@ def quick_plan(seed: int = 0) -> Plan:
     (100, 400, 1000)
     """
     counts = {"kkmcex": 20, "mc": 3, "mc-0.1": 3, "mc-0.1-gaussian": 3, "kmc-rowwise": 1, "kmc": 1}
-    return Plan(sizes=(100, 400, 1000), counts=counts, seed=seed)
+    return RunPlan(sizes=(100, 400, 1000), counts=counts, seed=seed)
 
 
-def reproduce(plan: Plan, out: Path, backend: Backend, watcher: Watcher | None = None) -> Report:
+def reproduce(
+    plan: RunPlan, out: Path, backend: Backend, watcher: RunWatcher | None = None
+) -> FigureRun:
     """Run a plan, resuming what is there, and write the report.
 
     Parameters
     ----------
-    plan : Plan
+    plan : RunPlan
         What to run.
     out : Path
         Folder for the store (``store/``) and the results.
     backend : Backend
         Where the work is done.
-    watcher : Watcher, optional
+    watcher : RunWatcher, optional
         Is told how it goes.
 
     Returns
     -------
-    Report
+    FigureRun
     """
     settings = settings_for(plan.seed)
     store = Store(out / "store", settings)
@@ -91,21 +93,21 @@ def reproduce(plan: Plan, out: Path, backend: Backend, watcher: Watcher | None =
     return write_report(store, settings, out)
 
 
-def write_report(store: Store, settings: Settings, out: Path) -> Report:
+def write_report(store: Store, settings: CellSettings, out: Path) -> FigureRun:
     """Write table, figures and page of everything that is in a store.
 
     Parameters
     ----------
     store : Store
         The cells.
-    settings : Settings
+    settings : CellSettings
         What they were made with.
     out : Path
         Folder for ``fig1.csv``, ``fig1*.png``, ``fig1-numbers.md`` and ``fig1.html``.
 
     Returns
     -------
-    Report
+    FigureRun
     """
     records = store.records()
     points = summarize(records)
@@ -129,7 +131,7 @@ def write_report(store: Store, settings: Settings, out: Path) -> Report:
         for name, content in contents.items():
             with publication.open(out / name) as file:
                 file.write(content)
-    return Report(out / "fig1.html", out / "fig1.csv", judged, store.failed())
+    return FigureRun(out / "fig1.html", out / "fig1.csv", judged, store.failed())
 
 
 def _png(figure: Any) -> bytes:

@@ -30,7 +30,7 @@ from kronfill.bounds import (
 from kronfill.paper.methods import METHODS
 from kronfill.paper.running.seeds import data_seed
 from kronfill.paper.running.spec import snr_of
-from kronfill.paper.running.work import Settings
+from kronfill.paper.running.work import CellSettings
 from kronfill.paper.synthetic import draw
 
 __all__ = ["CLIP", "DELTA", "Limit", "limits"]
@@ -90,7 +90,7 @@ class _Unit:
 
 
 def limits(
-    records: Iterable[Mapping[str, Any]], settings: Settings, methods: Iterable[str]
+    records: Iterable[Mapping[str, Any]], settings: CellSettings, methods: Iterable[str]
 ) -> list[Limit]:
     """Evaluate the bounds wherever there are cells.
 
@@ -98,7 +98,7 @@ def limits(
     ----------
     records : iterable of mapping
         Rows of a store.
-    settings : Settings
+    settings : CellSettings
         Seed and constants of the run.
     methods : iterable of str
         Methods to look at.
@@ -128,7 +128,7 @@ def limits(
     return sorted(found, key=lambda x: (x.panel, order.index(x.method), x.N))
 
 
-def _units(size: int, settings: Settings, algorithms: set[str]) -> dict[str, _Unit]:
+def _units(size: int, settings: CellSettings, algorithms: set[str]) -> dict[str, _Unit]:
     """Complexities for one size, shared by the panels: they do not depend on the values."""
     seed = data_seed(settings.seed, "a", size, 0)
     made = draw(size, math.inf, seed, exponent=settings.exponent, power=settings.power)

@@ -22,7 +22,7 @@ from kronfill.paper.losses import Factors, KernelSum, Prediction
 from kronfill.paper.synthetic import RANK
 from kronfill.solvers import ALS, Cholesky, RowWise
 
-__all__ = ["METHODS", "Method", "Outcome", "fit"]
+__all__ = ["METHODS", "FigureMethod", "Outcome", "fit"]
 
 PAPER_MU = 0.1
 """Ridge weight of MC with which the paper's training losses come out."""
@@ -59,7 +59,7 @@ Fit = Callable[[Circulant, Observations, float, np.random.Generator], Outcome]
 
 
 @dataclass(frozen=True, eq=False)
-class Method:
+class FigureMethod:
     """One way to fit the data.
 
     Attributes
@@ -166,20 +166,20 @@ def _factorised(fitted: Any, norm: float) -> Outcome:
     )
 
 
-METHODS: dict[str, Method] = {
-    "kkmcex": Method("KKMCEX", "KKMCEX", "kkmcex", 1000, (0.03, 2e-8), _kkmcex),
-    "mc": Method("MC", "MC", "mc", 1000, (0.04, 5e-9), _mc("uniform")),
-    "mc-0.1": Method("MC (mu = 0.1)", "MC", "", 1000, (0.04, 5e-9), _mc("uniform")),
-    "mc-0.1-gaussian": Method(
+METHODS: dict[str, FigureMethod] = {
+    "kkmcex": FigureMethod("KKMCEX", "KKMCEX", "kkmcex", 1000, (0.03, 2e-8), _kkmcex),
+    "mc": FigureMethod("MC", "MC", "mc", 1000, (0.04, 5e-9), _mc("uniform")),
+    "mc-0.1": FigureMethod("MC (mu = 0.1)", "MC", "", 1000, (0.04, 5e-9), _mc("uniform")),
+    "mc-0.1-gaussian": FigureMethod(
         "MC (mu = 0.1, Gaussian start)", "MC", "", 300, (0.04, 5e-9), _mc("gaussian")
     ),
-    "kmc": Method(
+    "kmc": FigureMethod(
         "KMC (exact)", "KMC", "kmc", 100, (0.7, 7e-8), _kmc(ALS(start="kkmcex"))
     ),
-    "kmc-rowwise": Method(
+    "kmc-rowwise": FigureMethod(
         "KMC (row-wise)", "KMC", "kmc", 100, (0.3, 5.6e-7), _kmc(RowWise(sweeps=100, tol=0.0))
     ),
-    "kmc-rowwise-400": Method(
+    "kmc-rowwise-400": FigureMethod(
         "KMC (row-wise, 400 sweeps)", "KMC", "kmc", 10, (1.2, 2.2e-6),
         _kmc(RowWise(sweeps=400, tol=0.0)),
     ),

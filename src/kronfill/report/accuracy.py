@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._types import Floats
-from kronfill.completion.evaluation import Evaluation, Held
+from kronfill.completion.evaluation import Evaluation, HiddenEntries
 from kronfill.report.content import Accuracy, Part
 
 __all__ = ["POINTS", "accuracy"]
@@ -22,7 +22,7 @@ def accuracy(found: Evaluation) -> Accuracy:
     return Accuracy(found.scheme, found.folds, found.seed, parts)
 
 
-def _part(kind: str, held: Held, doubt: str | None) -> Part:
+def _part(kind: str, held: HiddenEntries, doubt: str | None) -> Part:
     own, mean, effects = held.scores()
     best = "mean" if mean.rmse <= effects.rmse else "effects"
     rival = held.mean if best == "mean" else held.effects
@@ -43,7 +43,7 @@ def _part(kind: str, held: Held, doubt: str | None) -> Part:
     )
 
 
-def _clear(held: Held, rival: Floats) -> bool:
+def _clear(held: HiddenEntries, rival: Floats) -> bool:
     """Whether the mean difference of squared errors is more than two of its standard errors."""
     if len(held) < 3:
         return False

@@ -13,7 +13,7 @@ import numpy as np
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear
-from kronfill.estimators.fitted.identity_part import SplitModel
+from kronfill.estimators.fitted.identity_part import IdentityForm
 
 __all__ = ["block_of", "edges", "filled_means", "observed_share", "predicted_means"]
 
@@ -47,7 +47,7 @@ def observed_share(obs: Observations, rows: Index, cols: Index) -> Floats:
 def predicted_means(model: Any, rows: Index, cols: Index) -> Floats:
     """Mean prediction over each block."""
     form = model._model
-    if not isinstance(form, SplitModel):
+    if not isinstance(form, IdentityForm):
         return _bilinear_means(model._bilinear(), rows, cols)
     own = form.own.tocoo()
     at = block_of(own.row, rows) * (len(cols) - 1) + block_of(own.col, cols)

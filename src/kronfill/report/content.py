@@ -15,7 +15,7 @@ __all__ = [
     "Data",
     "Entry",
     "Guarantee",
-    "Method",
+    "MethodFacts",
     "Part",
     "Path",
     "Report",
@@ -60,7 +60,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodFacts:
     """The method and the parameters that it ran with."""
 
     name: str
@@ -228,7 +228,7 @@ class Report:
     """All of it."""
 
     data: Data
-    method: Method
+    method: MethodFacts
     path: Path | None
     accuracy: Accuracy
     uncertainty: Uncertainty

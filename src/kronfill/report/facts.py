@@ -16,7 +16,7 @@ from kronfill.data import Observations
 from kronfill.data._counts import count_of
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.posterior import GaussianProcessReading
-from kronfill.report.content import Data, Guarantee, Method, Spread
+from kronfill.report.content import Data, Guarantee, MethodFacts, Spread
 
 __all__ = ["data_facts", "environment", "guarantee", "method_facts"]
 
@@ -58,7 +58,7 @@ def _spread(values: NDArray[Any]) -> Spread:
     return Spread(float(values.min()), float(np.median(values)), float(values.max()))
 
 
-def method_facts(model: MatrixRegressor) -> Method:
+def method_facts(model: MatrixRegressor) -> MethodFacts:
     """Parameters that were given, and what came of them."""
     obs = model.observations_
     own: Any = model
@@ -69,7 +69,7 @@ def method_facts(model: MatrixRegressor) -> Method:
         signal, noise = (
             float(np.sqrt(part)) for part in (model.signal_variance_, model.noise_variance_)
         )
-    return Method(
+    return MethodFacts(
         name=type(model).__name__,
         mu=float(own.mu_),
         mu_asked="auto" if own.mu == "auto" else "given",

@@ -7,7 +7,7 @@ from kronfill.completion.intervals import (
     Calibrated,
     Gaussian,
     Intervals,
-    Nowhere,
+    NoIntervals,
     intervals_for,
     std_work,
 )
@@ -43,6 +43,6 @@ def chosen_intervals(
 
 def told(intervals: Intervals) -> Uncertainty:
     """What kind of intervals these are."""
-    kinds = ((Gaussian, "gaussian"), (Calibrated, "calibrated"), (Nowhere, "none"))
+    kinds = ((Gaussian, "gaussian"), (Calibrated, "calibrated"), (NoIntervals, "none"))
     kind = next(name for one, name in kinds if isinstance(intervals, one))
     return Uncertainty(kind, intervals.told.removeprefix("none: "), LEVEL)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kronfill.report.html.formats import Numbers
 
-__all__ = ["WHAT", "Verdict", "part_verdict", "verdicts"]
+__all__ = ["WHAT", "Finding", "part_verdict", "verdicts"]
 
 FEW = 20
 """Fewer hidden entries say little."""
@@ -20,34 +20,34 @@ RULES = {"mean": "the mean of all values", "effects": "row and column averages"}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Finding:
     """A sentence in HTML, and whether it is good news."""
 
     text: str
     tone: str = ""
 
 
-def part_verdict(n: Numbers, k: int) -> Verdict:
+def part_verdict(n: Numbers, k: int) -> Finding:
     """How the method compares with the better of two simple rules, for one kind of entries."""
     at = f"accuracy.parts.{k}"
     part = n.get(at)
     what, rule = WHAT[part["kind"]], RULES[part["best"]]
     few = f" (only {n.show(f'{at}.count', 'i')} entries)" if part["count"] < FEW else ""
     if part["doubt"]:
-        return Verdict(f"How good predictions for {what} are is not sure: {part['doubt']}.", "warn")
+        return Finding(f"How good predictions for {what} are is not sure: {part['doubt']}.", "warn")
     if part["gain"] is None:
-        return Verdict(f"For {what} {rule} is exact already{few}.", "good")
+        return Finding(f"For {what} {rule} is exact already{few}.", "good")
     if part["gain"] <= 0:
-        return Verdict(
+        return Finding(
             f"Predictions for {what} are no better than {rule}{few}: do not use them here.", "bad"
         )
     better = f"Predictions for {what} are {n.show(f'{at}.gain', '%')} better than {rule}"
     if not part["clear"] or part["count"] < FEW:
-        return Verdict(f"{better}, but this may be chance{few}.", "warn")
-    return Verdict(f"{better}.", "good")
+        return Finding(f"{better}, but this may be chance{few}.", "warn")
+    return Finding(f"{better}.", "good")
 
 
-def verdicts(n: Numbers) -> dict[str, Verdict]:
+def verdicts(n: Numbers) -> dict[str, Finding]:
     """The sentence of each section."""
     return {
         "data": _data(n),
@@ -59,7 +59,7 @@ def verdicts(n: Numbers) -> dict[str, Verdict]:
     }
 
 
-def _data(n: Numbers) -> Verdict:
+def _data(n: Numbers) -> Finding:
     data = n.tree["data"]
     text = f"{n.show('data.share', '%')} of the table was measured; the rest is predicted."
     cold = [
@@ -70,60 +70,60 @@ def _data(n: Numbers) -> Verdict:
     if cold:
         text += f" {' and '.join(cold)} had no measurement at all."
     if data["even"]:
-        return Verdict(text)
-    return Verdict(f"{text} Measurements are spread unevenly.", "warn")
+        return Finding(text)
+    return Finding(f"{text} Measurements are spread unevenly.", "warn")
 
 
-def _method(n: Numbers) -> Verdict:
+def _method(n: Numbers) -> Finding:
     name = n.show("method.name", "t")
     if not n.tree["method"]["converged"]:
-        return Verdict(f"{name} did not reach its tolerance: read “how it ended” below.", "bad")
-    return Verdict(f"{name} was fitted with ridge weight mu = {n.show('method.mu')}.")
+        return Finding(f"{name} did not reach its tolerance: read “how it ended” below.", "bad")
+    return Finding(f"{name} was fitted with ridge weight mu = {n.show('method.mu')}.")
 
 
-def _accuracy(n: Numbers) -> Verdict:
+def _accuracy(n: Numbers) -> Finding:
     parts = n.tree["accuracy"]["parts"]
     if not parts:
-        return Verdict("How accurate the predictions are could not be measured.", "warn")
+        return Finding("How accurate the predictions are could not be measured.", "warn")
     tones = {k: part_verdict(n, k).tone for k in range(len(parts))}
     good = [WHAT[parts[k]["kind"]] for k, tone in tones.items() if tone == "good"]
     if len(good) == len(parts):
-        return Verdict("Better than simple rules for every kind of entry that was hidden.", "good")
+        return Finding("Better than simple rules for every kind of entry that was hidden.", "good")
     if not good:
-        return Verdict("Not clearly better than simple rules: use it with care, or not.", "bad")
-    return Verdict(f"Clearly better than simple rules for {_and(good)}; not for the rest.", "warn")
+        return Finding("Not clearly better than simple rules: use it with care, or not.", "bad")
+    return Finding(f"Clearly better than simple rules for {_and(good)}; not for the rest.", "warn")
 
 
 def _and(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _table(n: Numbers) -> Verdict:
+def _table(n: Numbers) -> Finding:
     text = "All entries: measured values as they are, the others predicted."
     if n.tree["cells"]["width_widest"]:
-        return Verdict(f"{text} For some of them nothing bounds the value.", "warn")
-    return Verdict(text)
+        return Finding(f"{text} For some of them nothing bounds the value.", "warn")
+    return Finding(text)
 
 
-def _entries(n: Numbers) -> Verdict:
+def _entries(n: Numbers) -> Finding:
     if not n.tree["uncertain"] and not n.tree["surprising"]:
-        return Verdict("There is nothing to single out.")
-    return Verdict("Where the predictions are least sure, and which measurements look odd.")
+        return Finding("There is nothing to single out.")
+    return Finding("Where the predictions are least sure, and which measurements look odd.")
 
 
-def _guarantee(n: Numbers) -> Verdict:
+def _guarantee(n: Numbers) -> Finding:
     found = n.tree["guarantee"]
     if found is None:
-        return Verdict("No certificate: the range of the values was not given.")
+        return Finding("No certificate: the range of the values was not given.")
     if not found["valid"]:
-        return Verdict("The certificate does not apply here: an assumption fails.", "warn")
+        return Finding("The certificate does not apply here: an assumption fails.", "warn")
     if found["rmse"] is None:
-        return Verdict("Nothing useful can be proved from so few measurements.", "warn")
+        return Finding("Nothing useful can be proved from so few measurements.", "warn")
     proved = (
         f"Proved: the error (RMSE) on all entries that were not measured is at most "
         f"{n.show('guarantee.rmse')}"
     )
     if found["rmse"] >= n.get("data.std"):
         spread = n.show("data.std")
-        return Verdict(f"{proved}. The values themselves spread by {spread}: this says little.")
-    return Verdict(f"{proved}.", "good")
+        return Finding(f"{proved}. The values themselves spread by {spread}: this says little.")
+    return Finding(f"{proved}.", "good")

@@ -23,7 +23,7 @@ from kronfill.core.threads import each
 from kronfill.errors import MemoryLimitError
 from kronfill.ridge.problem import KernelLike, Mask
 
-__all__ = ["DualOperator", "Side"]
+__all__ = ["DualOperator", "ObservedKernel"]
 
 RTOL = 1e-13
 LOW_RANK = 256
@@ -35,7 +35,7 @@ DENSE_SHARE = 0.04
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ObservedKernel:
     """The kernel of one axis at its observed items: a thin factor, a dense matrix, or products."""
 
     factor: Floats | None
@@ -43,7 +43,7 @@ class Side:
     kernel: KernelLike | None = None
 
     @classmethod
-    def of(cls, kernel: KernelLike, items: Index) -> Side:
+    def of(cls, kernel: KernelLike, items: Index) -> ObservedKernel:
         """Factor the kernel if its rank is low, else take its matrix."""
         if kernel.by_products:
             return cls(None, None, kernel if len(items) == kernel.n else kernel.take(items))
@@ -108,7 +108,10 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
         items_r, at_r = np.unique(mask.rows, return_inverse=True)
         items_c, at_c = np.unique(mask.cols, return_inverse=True)
         self.at = (at_r, at_c)
-        self.sides = (Side.of(row_kernel, items_r), Side.of(col_kernel, items_c))
+        self.sides = (
+            ObservedKernel.of(row_kernel, items_r),
+            ObservedKernel.of(col_kernel, items_c),
+        )
         self._by_rows = Grouped.by(at_r, at_c, len(items_r))
         self._by_cols = Grouped.by(at_c, at_r, len(items_c))
         self._tables = SparseTables(self._by_rows, self._by_cols)

@@ -16,7 +16,7 @@ mode, from the counts of the item and the rate at which the mode is sampled.
 The bases are those of the observed items: in a basis that is orthonormal over all items the blocks
 are far from orthogonal over the observed ones, and where whole rows are absent the preconditioner
 would be no good. Who needs coordinates of all items takes the preconditioner of the observed ones
-along (:class:`Observed`).
+along (:class:`ObservedPreconditioner`).
 
 Where the other axis has free effects, a constant vector may be subtracted from a factor: that
 changes f by what these effects take up, and no penalty. With the weighted mean subtracted, what the
@@ -40,7 +40,14 @@ from kronfill.ridge.problem import CoreResult, FactorLike, KernelLike, Sampled
 from kronfill.ridge.solution import Solution, Status
 from kronfill.ridge.system import NormalMap, System, grouped_design, grouped_targets, inner
 
-__all__ = ["Axis", "Observed", "SpikedSystem", "Split", "axes_of", "folded_weights"]
+__all__ = [
+    "EigenAxis",
+    "FactorPlusIdentity",
+    "IdentitySystem",
+    "ObservedPreconditioner",
+    "axes_of",
+    "weights_with_identity",
+]
 
 FEW = 100
 """Up to this many items it does not matter which way is taken."""
@@ -49,66 +56,68 @@ NEGLIGIBLE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """K = factor.phi factor.phi^T + ridge I."""
+class FactorPlusIdentity:
+    """K = factor.phi factor.phi^T + identity I."""
 
     factor: FactorLike
-    ridge: float
+    identity: float
 
     @classmethod
-    def of(cls, kernel: KernelLike, rtol: float = 1e-13, max_rank: int | None = None) -> Split:
+    def of(
+        cls, kernel: KernelLike, rtol: float = 1e-13, max_rank: int | None = None
+    ) -> FactorPlusIdentity:
         """Take the identity part off a kernel and factor the rest.
 
         Where the rest has full rank itself there is nothing to gain: the kernel is kept whole.
         """
-        smooth, ridge = kernel.split()
+        smooth, identity = kernel.split()
         if smooth is None:
             nothing = LowRankFactor(np.zeros((kernel.n, 0)), np.zeros(0, np.intp), 0.0)
-            return cls(nothing, ridge)
+            return cls(nothing, identity)
         factor = smooth.factor(rtol=rtol, max_rank=max_rank)
-        if ridge and kernel.n > FEW and factor.phi.shape[1] == kernel.n:
+        if identity and kernel.n > FEW and factor.phi.shape[1] == kernel.n:
             return cls(kernel.factor(rtol=rtol, max_rank=max_rank), 0.0)
-        return cls(factor, ridge)
+        return cls(factor, identity)
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class EigenAxis:
     """One axis: orthonormal basis, eigenvalues, and what the sampling makes of them."""
 
     basis: Floats
     lam: Floats
-    ridge: float
+    identity: float
     counts: Floats
     turn: Floats
     rates: Floats
     """Eigenvectors and eigenvalues of sqrt(lam + e) U^T diag(counts) U sqrt(lam + e)."""
 
     @classmethod
-    def of(cls, split: Split, counts: Floats, *, centred: bool = False) -> Axis:
+    def of(cls, split: FactorPlusIdentity, counts: Floats, *, centred: bool = False) -> EigenAxis:
         """The axis of a kernel with these numbers of observations, less the mean if centred."""
         phi = split.factor.phi
         if centred:
             phi = phi - (counts @ phi) / counts.sum()
-        return cls._of_factor(phi, split.ridge, counts)
+        return cls._of_factor(phi, split.identity, counts)
 
     @classmethod
-    def _of_factor(cls, phi: Floats, ridge: float, counts: Floats) -> Axis:
+    def _of_factor(cls, phi: Floats, identity: float, counts: Floats) -> EigenAxis:
         q, r = scipy.linalg.qr(phi, mode="economic", check_finite=False)
         u, s, _ = scipy.linalg.svd(r, check_finite=False)
         basis = np.ascontiguousarray(q @ u[:, : len(s)])
         lam = s**2
-        scaled = basis * np.sqrt(lam + ridge)
+        scaled = basis * np.sqrt(lam + identity)
         rates, turn = scipy.linalg.eigh(scaled.T @ (counts[:, None] * scaled), check_finite=False)
-        return cls(basis, lam, ridge, counts, turn, np.maximum(rates, 0.0))
+        return cls(basis, lam, identity, counts, turn, np.maximum(rates, 0.0))
 
     @cached_property
-    def observed(self) -> Axis:
+    def observed(self) -> EigenAxis:
         """The same for the observed items alone: rows of the basis that belong to others are 0."""
         there = self.counts > 0
         if there.all():
             return self
-        among = Axis._of_factor(
-            (self.basis * np.sqrt(self.lam))[there], self.ridge, self.counts[there]
+        among = EigenAxis._of_factor(
+            (self.basis * np.sqrt(self.lam))[there], self.identity, self.counts[there]
         )
         basis = np.zeros((len(there), among.basis.shape[1]))
         basis[there] = among.basis
@@ -124,17 +133,19 @@ class Axis:
         return self.basis.astype(dtype), self.turn.astype(dtype)
 
 
-class _Blocks:
+class _Coordinates:
     """The coordinates [X, Y, Z] of functions in the bases of two axes, in one precision."""
 
-    def __init__(self, row: Axis, col: Axis, dtype: type) -> None:
+    def __init__(self, row: EigenAxis, col: EigenAxis, dtype: type) -> None:
         (self.uw, self._vw), (self.uh, self._vh) = row.cast(dtype), col.cast(dtype)
         total = row.counts.sum()
-        both = np.outer(row.lam + row.ridge, col.lam + col.ridge) - row.ridge * col.ridge
+        both = (
+            np.outer(row.lam + row.identity, col.lam + col.identity) - row.identity * col.identity
+        )
         roots = (
             np.sqrt(np.maximum(both, 0.0)),
-            np.sqrt(row.ridge * col.lam),
-            np.sqrt(row.lam * col.ridge)[:, None],
+            np.sqrt(row.identity * col.lam),
+            np.sqrt(row.lam * col.identity)[:, None],
         )
         expected = (
             np.outer(row.rates, col.rates) / total,
@@ -201,19 +212,19 @@ class _Blocks:
         return sum(float(np.vdot(part * part, rate)) for part, rate in parts)
 
 
-class Observed:
+class ObservedPreconditioner:
     """The preconditioner of the observed items for coordinates in the bases of all items.
 
     With O the map from coordinates of a function to those that it has at the observed items, in
     their bases, O O^T = 1, and P_o the preconditioner there, it is O^T P_o O + (1 - O^T O) / mu.
     """
 
-    def __init__(self, axes: tuple[Axis, Axis], mu: float) -> None:
+    def __init__(self, axes: tuple[EigenAxis, EigenAxis], mu: float) -> None:
         row, col = axes
         self._mu = mu
         self._everything = row.observed is row and col.observed is col
-        self._all = _Blocks(row, col, np.float64)
-        self._some = _Blocks(row.observed, col.observed, np.float64)
+        self._all = _Coordinates(row, col, np.float64)
+        self._some = _Coordinates(row.observed, col.observed, np.float64)
         there_w, there_h = row.counts[:, None] > 0, col.counts[:, None] > 0
         self._there = there_w, there_h
         self._bases = self._all.uw * there_w, self._all.uh * there_h
@@ -254,13 +265,13 @@ def _inverse(root: Floats, mu: float) -> Floats:
     return np.divide(1, root, out=np.zeros_like(root), where=root**2 > NEGLIGIBLE * mu)
 
 
-class _SpikedMap(NormalMap):
+class _IdentityMap(NormalMap):
     """Psi^T M Psi on vectors [X, Y, Z], in one precision."""
 
-    def __init__(self, system: SpikedSystem, dtype: type) -> None:
+    def __init__(self, system: IdentitySystem, dtype: type) -> None:
         self._system = system
         row, col = system.axes
-        blocks = self._blocks = _Blocks(row, col, dtype)
+        blocks = self._blocks = _Coordinates(row, col, dtype)
         weights = np.empty(0) if system.weights is None else system.weights
         self._weights: Floats = weights.astype(dtype)
         # [T, U_w] and [U_h, G]: one product of two rows is the value of an entry.
@@ -316,15 +327,15 @@ class _SpikedMap(NormalMap):
         return np.array([self._blocks.expected_square(one) for one in r]) ** 0.5
 
 
-class SpikedSystem(System):
+class IdentitySystem(System):
     """The system for two kernels of which at least one has an identity part."""
 
     def __init__(
         self,
-        axes: tuple[Axis, Axis],
+        axes: tuple[EigenAxis, EigenAxis],
         sampled: Sampled,
         weights: Floats | None,
-        moved: tuple[Split, Split] | None = None,
+        moved: tuple[FactorPlusIdentity, FactorPlusIdentity] | None = None,
     ) -> None:
         s, mask = sampled, sampled.mask
         self._moved = moved
@@ -336,15 +347,21 @@ class SpikedSystem(System):
         self._given = None if s.weights is None else self._grouped.gather(s.weights)
         self.weights = None if weights is None else self._grouped.gather(weights)
         self.design = grouped_design(s, mask.by_rows, self.weights)
-        self.shift = axes[0].ridge * axes[1].ridge
-        self._map = _SpikedMap(self, np.float64)
+        self.shift = axes[0].identity * axes[1].identity
+        self._map = _IdentityMap(self, np.float64)
         size = self._y if self._given is None else self._y * self._given
         self.norm_y = np.sqrt(inner(self._y, size))
 
     @classmethod
     def of(
-        cls, row: Split, col: Split, sampled: Sampled, mu: float, *, centred: bool = False
-    ) -> SpikedSystem:
+        cls,
+        row: FactorPlusIdentity,
+        col: FactorPlusIdentity,
+        sampled: Sampled,
+        mu: float,
+        *,
+        centred: bool = False,
+    ) -> IdentitySystem:
         """Make the system, with centred factors where the effects allow it; weights bring in mu."""
         weights, axes = axes_of(row, col, sampled, mu, centred=centred)
         kind = None if sampled.effects is None or not centred else sampled.effects.kind
@@ -378,7 +395,7 @@ class SpikedSystem(System):
 
     def single(self) -> NormalMap:
         """See :class:`System`."""
-        return _SpikedMap(self, np.float32)
+        return _IdentityMap(self, np.float32)
 
     def dual_norm(self, r: Floats) -> Floats:
         """See :class:`System`."""
@@ -410,38 +427,45 @@ class SpikedSystem(System):
         given = self._grouped.restore(dual)
         return CoreResult(x, given, effects, Solution(Status.CONVERGED, "PCG"))
 
-    def _kernel_times(self, dual: Floats, row: Split, col: Split) -> Floats:
+    def _kernel_times(
+        self, dual: Floats, row: FactorPlusIdentity, col: FactorPlusIdentity
+    ) -> Floats:
         """What the kernels as they were given make of a dual vector, less e_w e_h d.
 
         y less this is Z beta + mu' d / w', of which the effects take beta alone: Z^T d = 0.
         """
         pw, ph = row.factor.phi, col.factor.phi
         by_row, by_col = self.tables.sums(ph, dual, 0), self.tables.sums(pw, dual, 1)
-        left = np.hstack([pw @ (pw.T @ by_row) + row.ridge * by_row, pw])
-        right = np.hstack([ph, col.ridge * by_col])
+        left = np.hstack([pw @ (pw.T @ by_row) + row.identity * by_row, pw])
+        right = np.hstack([ph, col.identity * by_col])
         return self.tables.products(left, right)
 
 
 def axes_of(
-    row: Split, col: Split, sampled: Sampled, mu: float, *, centred: bool = False
-) -> tuple[Floats | None, tuple[Axis, Axis]]:
+    row: FactorPlusIdentity,
+    col: FactorPlusIdentity,
+    sampled: Sampled,
+    mu: float,
+    *,
+    centred: bool = False,
+) -> tuple[Floats | None, tuple[EigenAxis, EigenAxis]]:
     """Weights of the observations and both axes, absent items included.
 
     The noise of an entry is mu / w + e_w e_h: with mu' = mu + e_w e_h its weight becomes
     mu' / (mu / w + e_w e_h), which is 1 where there are no weights.
     """
-    weights = folded_weights(sampled.weights, mu, row.ridge * col.ridge)
+    weights = weights_with_identity(sampled.weights, mu, row.identity * col.identity)
     n, l = sampled.shape
     counts = totals(sampled.rows, weights, n), totals(sampled.cols, weights, l)
     kind = None if sampled.effects is None or not centred else sampled.effects.kind
     return weights, (
-        Axis.of(row, counts[0], centred=kind in ("cols", "both")),
-        Axis.of(col, counts[1], centred=kind in ("rows", "both")),
+        EigenAxis.of(row, counts[0], centred=kind in ("cols", "both")),
+        EigenAxis.of(col, counts[1], centred=kind in ("rows", "both")),
     )
 
 
-def folded_weights(weights: Floats | None, mu: float, fold: float) -> Floats | None:
-    """Weights that with mu + fold stand for the noise mu / w + fold of each observation."""
-    if weights is None or fold == 0:
+def weights_with_identity(weights: Floats | None, mu: float, alone: float) -> Floats | None:
+    """Weights that with mu + alone stand for the noise mu / w + alone of each observation."""
+    if weights is None or alone == 0:
         return weights
-    return np.asarray((mu + fold) / (mu / weights + fold))
+    return np.asarray((mu + alone) / (mu / weights + alone))

@@ -30,6 +30,7 @@ from kronfill.ridge.solution import Solution
 __all__ = [
     "CoreResult",
     "FactorLike",
+    "FactorPlusIdentityLike",
     "KernelLike",
     "Mask",
     "Primal",
@@ -37,7 +38,6 @@ __all__ = [
     "RidgeResult",
     "RidgeSolver",
     "Sampled",
-    "SplitLike",
     "targets",
 ]
 
@@ -51,8 +51,8 @@ class FactorLike(Protocol):
         ...
 
 
-class SplitLike(Protocol):
-    """K = factor.phi factor.phi^T + ridge I."""
+class FactorPlusIdentityLike(Protocol):
+    """K = factor.phi factor.phi^T + identity I."""
 
     @property
     def factor(self) -> FactorLike:
@@ -60,7 +60,7 @@ class SplitLike(Protocol):
         ...
 
     @property
-    def ridge(self) -> float:
+    def identity(self) -> float:
         """Multiple of the identity."""
         ...
 
@@ -254,7 +254,7 @@ class RidgeResult:
     effects: AdditiveEffects | None
     solution: Solution
     primal: Primal | None = None
-    split: tuple[SplitLike, SplitLike] | None = None
+    split: tuple[FactorPlusIdentityLike, FactorPlusIdentityLike] | None = None
 
 
 class RidgeSolver(ABC):

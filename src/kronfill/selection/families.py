@@ -155,10 +155,10 @@ class Mixture(Family):
 
     def at(self, items: Index) -> Located:
         """See :class:`Family`."""
-        return _Blocks(np.array([part.block(items, items) for part in self.kernels]))
+        return _MixtureBlocks(np.array([part.block(items, items) for part in self.kernels]))
 
 
-class _Blocks(Located):
+class _MixtureBlocks(Located):
     def __init__(self, blocks: Floats) -> None:
         self._blocks = blocks
 

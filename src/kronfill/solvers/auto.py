@@ -9,7 +9,7 @@ from kronfill._types import Floats
 from kronfill.core.memory import available_memory
 from kronfill.data._counts import count_of, size_of
 from kronfill.errors import MemoryLimitError, ParameterError
-from kronfill.ridge.identity_system import Split
+from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.solvers import costs
 from kronfill.solvers.costs import Cost, Size
@@ -68,9 +68,12 @@ class Auto(Iterative):
         if splits is not None:
             a, b = (split.factor.phi.shape[1] for split in splits)
             ranks = f"ranks {a} x {b}"
-            if any(split.ridge for split in splits):
+            if any(split.identity for split in splits):
                 ranks += " beside the identity"
-                table |= {"PCG": costs.spiked(size, (a, b)), "DualPCG": costs.spiked_dual(size)}
+                table |= {
+                    "PCG": costs.identity_pcg(size, (a, b)),
+                    "DualPCG": costs.identity_dual_pcg(size),
+                }
             else:
                 table["DualPCG"] = costs.dual_pcg(size, (a, b))
                 table |= _in_factors(size, (a, b))
@@ -79,7 +82,10 @@ class Auto(Iterative):
         return [_because(one, reason) for one in self._solve(name, problem, splits)]
 
     def _solve(
-        self, name: str, problem: RidgeProblem, splits: tuple[Split, Split] | None
+        self,
+        name: str,
+        problem: RidgeProblem,
+        splits: tuple[FactorPlusIdentity, FactorPlusIdentity] | None,
     ) -> list[RidgeResult]:
         if splits is not None and name == "PCG":
             return PCG(**self._settings()).solve_split(*splits, problem.sampled, problem.mu)
@@ -94,7 +100,9 @@ class Auto(Iterative):
         return {field.name: getattr(self, field.name) for field in fields(Iterative)}
 
 
-def _thin(problem: RidgeProblem, alternative: float) -> tuple[Split, Split] | None:
+def _thin(
+    problem: RidgeProblem, alternative: float
+) -> tuple[FactorPlusIdentity, FactorPlusIdentity] | None:
     """Factors of both kernels, unless finding them costs more than they could save."""
     found = []
     for kernel in (problem.row_kernel, problem.col_kernel):
@@ -104,7 +112,7 @@ def _thin(problem: RidgeProblem, alternative: float) -> tuple[Split, Split] | No
         if limit < LEAST_TRIAL and kernel.known_rank is None:
             return None
         limit = max(limit, kernel.known_rank or 1)
-        split = Split.of(kernel, FACTOR_RTOL, max_rank=min(kernel.n, limit))
+        split = FactorPlusIdentity.of(kernel, FACTOR_RTOL, max_rank=min(kernel.n, limit))
         if getattr(split.factor, "residual", 0.0) > FACTOR_RTOL:
             return None
         found.append(split)

@@ -16,8 +16,8 @@ from kronfill.ridge.problem import Sampled
 from kronfill.solvers.dual_pcg import default_rank
 
 __all__ = [
-    "Cost", "Size", "affordable_rank", "cholesky", "dual_pcg", "grid_eigen", "pcg",
-    "primal_direct", "spiked", "spiked_dual",
+    "Cost", "Size", "affordable_rank", "cholesky", "dual_pcg", "grid_eigen", "identity_dual_pcg",
+    "identity_pcg", "pcg", "primal_direct",
 ]  # fmt: skip
 
 PRODUCT = 1 / 6e10
@@ -32,7 +32,7 @@ EVALUATION = 8e-9
 """Seconds of an entry of a kernel."""
 START = 3e-3
 """Seconds that any iterative solver takes before its first iteration."""
-SPIKED_ITERATIONS, DUAL_ITERATIONS, SPIKED_DUAL_ITERATIONS = 35, 100, 45
+IDENTITY_ITERATIONS, DUAL_ITERATIONS, IDENTITY_DUAL_ITERATIONS = 35, 100, 45
 
 
 @dataclass(frozen=True)
@@ -116,19 +116,19 @@ def pcg(size: Size, ranks: tuple[int, int]) -> Cost:
     return Cost(seconds, memory + 50.0 * size.m)
 
 
-def spiked(size: Size, ranks: tuple[int, int]) -> Cost:
+def identity_pcg(size: Size, ranks: tuple[int, int]) -> Cost:
     """The same with identity parts."""
     (n, l), (a, b) = size.shape, ranks
     unknowns = n * b + l * a + a * b
     sweep = 4 * PRODUCT * (n + l) * a * b + 5e-8 * unknowns + 2 * PASS * size.m * (a + b)
     setup = EIGEN * (a**3 + b**3) + 4 * PRODUCT * (n * a * a + l * b * b)
-    seconds = START + setup + SPIKED_ITERATIONS * sweep + 2 * OBSERVATION * size.m
+    seconds = START + setup + IDENTITY_ITERATIONS * sweep + 2 * OBSERVATION * size.m
     return Cost(seconds, 8.0 * (14 * unknowns + 6 * (n * a + l * b)) + 70.0 * size.m)
 
 
-def spiked_dual(size: Size) -> Cost:
+def identity_dual_pcg(size: Size) -> Cost:
     """Dual PCG for kernels with identity parts, which make it converge sooner."""
-    return dual_pcg(size, (None, None), SPIKED_DUAL_ITERATIONS)
+    return dual_pcg(size, (None, None), IDENTITY_DUAL_ITERATIONS)
 
 
 def dual_pcg(

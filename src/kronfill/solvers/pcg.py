@@ -12,7 +12,7 @@ from kronfill.core.memory import require_memory
 from kronfill.core.threads import one_blas_thread
 from kronfill.errors import ParameterError
 from kronfill.ridge.factor_system import FactorSystem, Rotated
-from kronfill.ridge.identity_system import SpikedSystem, Split
+from kronfill.ridge.identity_system import FactorPlusIdentity, IdentitySystem
 from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult, Sampled
 from kronfill.ridge.system import System
 from kronfill.solvers import costs
@@ -72,16 +72,24 @@ class PCG(Iterative):
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`."""
         begun = time.monotonic()
-        row, col = Split.of(problem.row_kernel), Split.of(problem.col_kernel)
+        row, col = (
+            FactorPlusIdentity.of(problem.row_kernel),
+            FactorPlusIdentity.of(problem.col_kernel),
+        )
         return self.solve_split(row, col, problem.sampled, problem.mu, begun)
 
     def solve_split(
-        self, row: Split, col: Split, sampled: Sampled, mu: float, begun: float | None = None
+        self,
+        row: FactorPlusIdentity,
+        col: FactorPlusIdentity,
+        sampled: Sampled,
+        mu: float,
+        begun: float | None = None,
     ) -> list[RidgeResult]:
         """Solve for kernels that are factored already."""
         ranks = (row.factor.phi.shape[1], col.factor.phi.shape[1])
-        plain_parts = row.ridge == 0 and col.ridge == 0
-        expected = (costs.pcg if plain_parts else costs.spiked)(costs.Size.of(sampled), ranks)
+        plain_parts = row.identity == 0 and col.identity == 0
+        expected = (costs.pcg if plain_parts else costs.identity_pcg)(costs.Size.of(sampled), ranks)
         what = f"PCG for {sampled.m:,} observations and ranks {ranks[0]:,} x {ranks[1]:,}"
         advice = "Kernels of lower rank (kf.RRMCEX, a larger length scale) or fewer rows need less."
         require_memory(expected.bytes, what, advice)
@@ -89,7 +97,7 @@ class PCG(Iterative):
             plain = FactorSystem.of(row.factor.phi, col.factor.phi, sampled)
             solved = self.solve_all(plain, mu, begun=begun)
             return [one.over(row.factor, col.factor) for one in solved]
-        system = SpikedSystem.of(row, col, sampled, mu, centred=True)
+        system = IdentitySystem.of(row, col, sampled, mu, centred=True)
         return [
             RidgeResult(one.dual, one.effects, one.solution, split=(row, col))
             for one in self.solve_all(system, mu, begun=begun)

@@ -21,7 +21,7 @@ from kronfill.errors import (
     ParameterError,
 )
 
-__all__ = ["Axis", "Batch", "Columns", "arrow"]
+__all__ = ["Batch", "Columns", "TableAxis", "arrow"]
 
 
 class Batch(NamedTuple):
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Axis:
+class TableAxis:
     """The items that a column of the table may name."""
 
     name: str
@@ -141,7 +141,9 @@ class Columns:
         """All of them, in order."""
         return [n for n in (self.row, self.col, self.value, self.weight) if n is not None]
 
-    def decode(self, table: Any, axes: tuple[Axis, Axis], where: str, line: int = 0) -> Batch:
+    def decode(
+        self, table: Any, axes: tuple[TableAxis, TableAxis], where: str, line: int = 0
+    ) -> Batch:
         """Checked observations of an Arrow table that begins at ``line`` of ``where``."""
         columns = {name: _whole(table, name, where) for name in self.names}
         rows = axes[0].codes(columns[self.row], where, line)

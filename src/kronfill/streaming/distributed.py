@@ -29,7 +29,7 @@ from kronfill.errors import (
 )
 from kronfill.ridge.problem import CoreResult
 from kronfill.streaming import workers
-from kronfill.streaming.columns import Axis
+from kronfill.streaming.columns import TableAxis
 from kronfill.streaming.long_table import FrameTable, LongTable
 from kronfill.streaming.storage.checkpoint import Products, digest
 from kronfill.streaming.storage.sorting import cuts
@@ -105,7 +105,7 @@ class Distributed(TableSolver):
     def solve_table(
         self,
         table: LongTable,
-        axes: tuple[Axis, Axis],
+        axes: tuple[TableAxis, TableAxis],
         phis: tuple[Floats, Floats],
         mu: float,
         center: str | None,
@@ -180,7 +180,7 @@ class ClusterSums(Sums):
         self,
         client: Any,
         table: LongTable,
-        axes: tuple[Axis, Axis],
+        axes: tuple[TableAxis, TableAxis],
         by: int,
         kept: Products,
         passing: Callable[[int, int, int], None] = lambda number, done, total: None,
@@ -271,7 +271,7 @@ class ClusterSums(Sums):
 
     def place(self, outer: Floats, inner: Floats) -> None:
         """See :class:`Sums`."""
-        self._factors = (outer, workers.Laid(inner))
+        self._factors = (outer, workers.InnerFactor(inner))
         self._key = digest([self._name, outer, inner])
         self._send()
 

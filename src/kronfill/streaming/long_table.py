@@ -20,7 +20,7 @@ from kronfill.errors import (
     KronfillError,
     StorageError,
 )
-from kronfill.streaming.columns import Axis, Batch, Columns, arrow
+from kronfill.streaming.columns import Batch, Columns, TableAxis, arrow
 
 __all__ = [
     "FrameTable", "LongTable", "ParquetTable", "arrow_table", "is_frame", "is_long_table",
@@ -61,7 +61,7 @@ class LongTable(ABC):
         """The lines of a piece, as Arrow tables of up to ``size`` lines."""
 
     def batches(
-        self, axes: tuple[Axis, Axis], size: int, begin: tuple[int, int] = (0, 0)
+        self, axes: tuple[TableAxis, TableAxis], size: int, begin: tuple[int, int] = (0, 0)
     ) -> Iterator[tuple[Batch, tuple[int, int]]]:
         """Checked observations from a position on, each with the position after it."""
         for piece in range(begin[0], self.pieces):
@@ -87,12 +87,12 @@ class ParquetTable(LongTable):
     Examples
     --------
     >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile
-    >>> from kronfill.streaming.columns import Axis
+    >>> from kronfill.streaming.columns import TableAxis
     >>> from kronfill.streaming.long_table import ParquetTable
     >>> path = tempfile.mkdtemp() + "/a.parquet"
     >>> pq.write_table(pa.table({"i": [0, 1], "j": [2, 0], "y": [0.5, 1.5]}), path)
     >>> table = ParquetTable(path)
-    >>> batch, position = next(table.batches((Axis("row", 2), Axis("column", 3)), 1000))
+    >>> batch, position = next(table.batches((TableAxis("row", 2), TableAxis("column", 3)), 1000))
     >>> batch.cols, batch.values, position
     (array([2, 0], dtype=int32), array([0.5, 1.5]), (0, 2))
     """

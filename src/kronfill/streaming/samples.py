@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill.streaming.columns import Axis, Batch
+from kronfill.streaming.columns import Batch, TableAxis
 from kronfill.streaming.long_table import LongTable
 
 __all__ = ["sample_lines"]
@@ -20,7 +20,7 @@ ENOUGH = 20_000_000
 
 def sample_lines(
     table: LongTable,
-    axes: tuple[Axis, Axis],
+    axes: tuple[TableAxis, TableAxis],
     most: int,
     enough: int = ENOUGH,
     notice: Callable[[int, int], None] = lambda done, total: None,
@@ -31,7 +31,7 @@ def sample_lines(
     ----------
     table : LongTable
         The observations.
-    axes : pair of Axis
+    axes : pair of TableAxis
         Rows and columns.
     most : int
         Number of lines, fewer if the table has fewer.
@@ -53,13 +53,13 @@ def sample_lines(
     Examples
     --------
     >>> import numpy as np, pandas as pd, tempfile
-    >>> from kronfill.streaming.columns import Axis
+    >>> from kronfill.streaming.columns import TableAxis
     >>> from kronfill.streaming.long_table import ParquetTable
     >>> from kronfill.streaming.samples import sample_lines
     >>> path = tempfile.mkdtemp() + "/a.parquet"
     >>> i, j = np.divmod(np.arange(600), 20)
     >>> pd.DataFrame({"i": i, "j": j, "y": 1.0 * i}).to_parquet(path)
-    >>> batch = sample_lines(ParquetTable(path), (Axis("row", 30), Axis("column", 20)), 5)
+    >>> batch = sample_lines(ParquetTable(path), (TableAxis("row", 30), TableAxis("column", 20)), 5)
     >>> len(batch.values), bool((batch.values == batch.rows).all())
     (5, True)
     """

@@ -27,7 +27,7 @@ from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult
 from kronfill.solvers.iterative import Iterative
 from kronfill.solvers.pcg import PCG
-from kronfill.streaming.columns import Axis
+from kronfill.streaming.columns import TableAxis
 from kronfill.streaming.long_table import LongTable
 from kronfill.streaming.storage.checkpoint import Products, digest
 from kronfill.streaming.storage.files import alone_in
@@ -144,7 +144,7 @@ class TableSolver(Iterative):
     def solve_table(
         self,
         table: LongTable,
-        axes: tuple[Axis, Axis],
+        axes: tuple[TableAxis, TableAxis],
         phis: tuple[Floats, Floats],
         mu: float,
         center: str | None,
@@ -240,7 +240,7 @@ class Streamed(TableSolver):
     def solve_table(
         self,
         table: LongTable,
-        axes: tuple[Axis, Axis],
+        axes: tuple[TableAxis, TableAxis],
         phis: tuple[Floats, Floats],
         mu: float,
         center: str | None,

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops.lanes import lined
-from kronfill.streaming.columns import Axis, Batch, Columns
+from kronfill.streaming.columns import Batch, Columns, TableAxis
 from kronfill.streaming.long_table import LongTable, arrow_table
 from kronfill.streaming.storage.sorting import first_repeat
 from kronfill.streaming.system import moments_of, normal_of
 
 __all__ = [
-    "Block", "Laid", "added", "block_of", "counted", "decoded", "frame_of", "moments", "normal",
-    "nothing", "one_at_a_time", "piece_of", "repeat_of", "same", "times",
+    "Block", "InnerFactor", "added", "block_of", "counted", "decoded", "frame_of", "moments",
+    "normal", "nothing", "one_at_a_time", "piece_of", "repeat_of", "same", "times",
 ]  # fmt: skip
 
 READ = 1 << 20
@@ -47,7 +47,7 @@ class Block:
         return None if found is None else (found[0] + self.items.start, found[1])
 
 
-class Laid:
+class InnerFactor:
     """The inner factor, laid out anew where it arrives."""
 
     def __init__(self, factor: Floats) -> None:
@@ -55,7 +55,7 @@ class Laid:
         self.table = lined(factor, np.float64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Laid, (np.ascontiguousarray(self.table[:, : self.columns]),)
+        return InnerFactor, (np.ascontiguousarray(self.table[:, : self.columns]),)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def piece_of(table: LongTable, piece: int) -> Any:
     return pa.Table.from_batches(list(table.read(piece, READ)))
 
 
-def decoded(part: Any, shared: tuple[Columns, tuple[Axis, Axis], int], where: str) -> Any:
+def decoded(part: Any, shared: tuple[Columns, tuple[TableAxis, TableAxis], int], where: str) -> Any:
     """A piece as a frame of outer items, inner items, values and weights."""
     import pyarrow as pa
 
@@ -147,13 +147,13 @@ def times(frame: Any, repeat: tuple[int, int]) -> int:
     return int(((outer == repeat[0]) & (inner == repeat[1])).sum())
 
 
-def normal(block: Block, outer: Floats, inner: Laid, x: Floats) -> tuple[Floats]:
+def normal(block: Block, outer: Floats, inner: InnerFactor, x: Floats) -> tuple[Floats]:
     """Share of a block in a pass."""
     with _alone():
         return (normal_of(outer[block.items], inner.table, block.grouped, x),)
 
 
-def moments(block: Block, outer: Floats, inner: Laid, x: None) -> tuple[Floats]:
+def moments(block: Block, outer: Floats, inner: InnerFactor, x: None) -> tuple[Floats]:
     """Share of a block in the right-hand side."""
     with _alone():
         p, q = outer[block.items], inner.table

@@ -18,13 +18,13 @@ import numpy as np
 from kronfill._types import Floats, Index
 from kronfill.ridge.free_effects import FreeEffects
 from kronfill.uncertainty.posterior import Posterior
-from kronfill.uncertainty.queries import Targets
+from kronfill.uncertainty.queries import Queries
 
-__all__ = ["Choice", "greedy_variance", "unlocked"]
+__all__ = ["Design", "greedy_variance", "unlocked"]
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Design:
     """Entries taken, in order.
 
     Attributes
@@ -43,8 +43,8 @@ class Choice:
 
 
 def greedy_variance(
-    posterior: Posterior, candidates: Targets, targets: Targets, cost: Floats, n: int
-) -> Choice:
+    posterior: Posterior, candidates: Queries, targets: Queries, cost: Floats, n: int
+) -> Design:
     """Take n candidates, each the one that takes most off the total variance of the targets.
 
     All variances must be finite.
@@ -72,7 +72,7 @@ def greedy_variance(
         variance = np.maximum(variance - update**2, 0.0)
         updates[step] = update
     share = np.array(gains) / total if total > 0 else np.zeros(n)
-    return Choice(np.array(taken, dtype=np.intp), np.array(before), share)
+    return Design(np.array(taken, dtype=np.intp), np.array(before), share)
 
 
 def unlocked(free: FreeEffects, rows: Index, cols: Index) -> Floats:

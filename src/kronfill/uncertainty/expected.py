@@ -12,17 +12,22 @@ import numpy as np
 from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.ridge.factor_system import Rotated
-from kronfill.ridge.identity_system import Split, axes_of
+from kronfill.ridge.identity_system import FactorPlusIdentity, axes_of
 from kronfill.ridge.problem import Sampled
 
 __all__ = ["expected_variance"]
 
 
 def expected_variance(
-    row: Split, col: Split, sampled: Sampled, mu: float, rows: Index, cols: Index
+    row: FactorPlusIdentity,
+    col: FactorPlusIdentity,
+    sampled: Sampled,
+    mu: float,
+    rows: Index,
+    cols: Index,
 ) -> Floats:
     """Variance of entries of the table that are not observed, for s^2 = 1 and without effects."""
-    if row.ridge or col.ridge:
+    if row.identity or col.identity:
         return _with_identity(row, col, sampled, mu, rows, cols)
     left, right = (
         Rotated.of(split.factor.phi, counts)
@@ -35,7 +40,12 @@ def expected_variance(
 
 
 def _with_identity(
-    row: Split, col: Split, sampled: Sampled, mu: float, rows: Index, cols: Index
+    row: FactorPlusIdentity,
+    col: FactorPlusIdentity,
+    sampled: Sampled,
+    mu: float,
+    rows: Index,
+    cols: Index,
 ) -> Floats:
     """For K = Phi Phi^T + e I: the blocks of :mod:`kronfill.ridge.identity_system`, and the rest.
 
@@ -43,21 +53,27 @@ def _with_identity(
     with nothing observed the four parts add up to the prior variance.
     """
     _, (w, h) = axes_of(row, col, sampled, mu)
-    fold = w.ridge * h.ridge
-    whole, total = mu + fold, float(w.counts.sum())
+    alone = w.identity * h.identity
+    whole, total = mu + alone, float(w.counts.sum())
     u, v = np.square(w.basis), np.square(h.basis)
     in_u, in_v = u.sum(axis=1), v.sum(axis=1)
     turned_w, turned_h = (
-        np.square((axis.basis * np.sqrt(axis.lam + axis.ridge)) @ axis.turn) for axis in (w, h)
+        np.square((axis.basis * np.sqrt(axis.lam + axis.identity)) @ axis.turn) for axis in (w, h)
     )
     both = whole / (np.outer(w.rates, h.rates) / total + whole)
     out = pair_products(turned_w @ both, turned_h, rows, cols)
     by_row = (
-        w.ridge * h.lam * whole / (np.outer(w.counts, h.seen * w.ridge * h.lam) / total + whole)
+        w.identity
+        * h.lam
+        * whole
+        / (np.outer(w.counts, h.seen * w.identity * h.lam) / total + whole)
     )
     out += pair_products((1 - in_u)[:, None] * by_row, v, rows, cols)
     by_col = (
-        h.ridge * w.lam * whole / (np.outer(h.counts, w.seen * h.ridge * w.lam) / total + whole)
+        h.identity
+        * w.lam
+        * whole
+        / (np.outer(h.counts, w.seen * h.identity * w.lam) / total + whole)
     )
     out += pair_products(u, (1 - in_v)[:, None] * by_col, rows, cols)
-    return np.asarray(out + fold * (1 - in_u[rows] * in_v[cols]))
+    return np.asarray(out + alone * (1 - in_u[rows] * in_v[cols]))

@@ -1,12 +1,12 @@
 """Posterior covariances for kernels with an identity part, K = Phi Phi^T + e I on either axis.
 
-With fold = e_w e_h the latent value of an entry is f = psi^T x + z^T beta + o, where psi and x are
-in the basis of :mod:`kronfill.ridge.identity_system` and o ~ N(0, fold) is what the entry has to
-itself. An observation has noise mu' / w' in all, mu' = mu + fold, and given h = psi^T x + z^T beta
-an observed value y tells of its entry's own part: f has mean c h + (1 - c) y and variance fold c,
-with c = 1 - fold w' / mu' (1 for an entry that is not observed). Hence, for s^2 = 1,
+With alone = e_w e_h the latent value of an entry is f = psi^T x + z^T beta + o, where psi and x are
+in the basis of :mod:`kronfill.ridge.identity_system` and o ~ N(0, alone) is what the entry has to
+itself. An observation has noise mu' / w' in all, mu' = mu + alone, and given h = psi^T x + z^T beta
+an observed value y tells of its entry's own part: f has mean c h + (1 - c) y and variance alone c,
+with c = 1 - alone w' / mu' (1 for an entry that is not observed). Hence, for s^2 = 1,
 
-    var f = fold c + c^2 mu' (u^T S^-1 u + z^T E^-1 z),
+    var f = alone c + c^2 mu' (u^T S^-1 u + z^T E^-1 z),
 
 S = Psi^T M' Psi + mu' I, E = Z^T W' Z and u = psi - Psi^T W' Z E^-1 z. Two entries share c c' times
 the covariance of h. A new item has no identity part with the known ones: its similarities lie in
@@ -25,48 +25,48 @@ from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.identity_system import (
-    Axis,
-    Observed,
-    SpikedSystem,
-    Split,
+    EigenAxis,
+    FactorPlusIdentity,
+    IdentitySystem,
+    ObservedPreconditioner,
     axes_of,
-    folded_weights,
+    weights_with_identity,
 )
 from kronfill.ridge.problem import CoreResult, Mask, Sampled
 from kronfill.solvers.pcg import PCG
 from kronfill.uncertainty.iterative import TOL, solve_many
 from kronfill.uncertainty.posterior import Posterior
-from kronfill.uncertainty.queries import Side, Targets
+from kronfill.uncertainty.queries import QueriedItems, Queries
 
-__all__ = ["SpikedPosterior"]
+__all__ = ["IdentityPosterior"]
 
 
 ARRAYS = 8
 """Vectors that one right-hand side takes in conjugate gradients."""
 
 
-class _OfAllItems(SpikedSystem):
+class _OfAllItems(IdentitySystem):
     """The system in the bases of all items, with the preconditioner of the observed ones."""
 
     def __init__(
-        self, axes: tuple[Axis, Axis], sampled: Sampled, weights: Floats | None, mu: float
+        self, axes: tuple[EigenAxis, EigenAxis], sampled: Sampled, weights: Floats | None, mu: float
     ) -> None:
         super().__init__(axes, sampled, weights)
-        self._observed = Observed(axes, mu)
+        self._observed = ObservedPreconditioner(axes, mu)
 
     def precondition(self, r: Floats, mu: float) -> Floats:
         """See :class:`NormalMap`; mu is that of the preconditioner."""
         return np.stack([self._observed.precondition(one) for one in r])
 
 
-class _Half:
+class _IdentityAxis:
     """One axis of the basis: U, its eigenvalues Lambda, the identity part e."""
 
-    def __init__(self, basis: Floats, lam: Floats, ridge: float) -> None:
-        self.basis, self.ridge = basis, ridge
+    def __init__(self, basis: Floats, lam: Floats, identity: float) -> None:
+        self.basis, self.identity = basis, identity
         self.root = np.sqrt(lam)
 
-    def items(self, side: Side, at: Index) -> tuple[Floats, Floats]:
+    def items(self, side: QueriedItems, at: Index) -> tuple[Floats, Floats]:
         """U_i, and Lambda^(-1/2) U^T k with k the smooth similarities to the known items.
 
         U_i is zero for a new item, which has no identity part with any known one.
@@ -86,21 +86,23 @@ class _Half:
         out = -(own @ self.basis.T)
         known = np.flatnonzero(index >= 0)
         out[known, index[known]] += 1.0
-        return np.asarray(np.sqrt(self.ridge) * out)
+        return np.asarray(np.sqrt(self.identity) * out)
 
 
-class SpikedPosterior(Posterior):
+class IdentityPosterior(Posterior):
     """By conjugate gradients on the split system: nothing is larger than the factors."""
 
-    def __init__(self, row: Split, col: Split, sampled: Sampled, mu: float) -> None:
-        self.fold = row.ridge * col.ridge
-        self.whole = mu + self.fold
+    def __init__(
+        self, row: FactorPlusIdentity, col: FactorPlusIdentity, sampled: Sampled, mu: float
+    ) -> None:
+        self.alone = row.identity * col.identity
+        self.whole = mu + self.alone
         self.given = sampled
-        super().__init__(_folded(sampled, mu, self.fold), mu)
+        super().__init__(_with_own_part(sampled, mu, self.alone), mu)
         weights, axes = axes_of(row, col, sampled, mu)
         self._observed = axes[0].observed, axes[1].observed
         self._system = _OfAllItems(axes, sampled, weights, self.whole)
-        self._row, self._col = (_Half(axis.basis, axis.lam, axis.ridge) for axis in axes)
+        self._row, self._col = (_IdentityAxis(axis.basis, axis.lam, axis.identity) for axis in axes)
         (n, l), a, b = sampled.shape, len(self._row.root), len(self._col.root)
         self._shapes = ((a, b), (n, b), (a, l))
         self.size = a * b + n * b + a * l
@@ -109,7 +111,7 @@ class SpikedPosterior(Posterior):
     def fit(self, values: Floats, solver: PCG) -> CoreResult:
         """The solution if these values had been observed: x = Psi^T d in the bases of all items."""
         sampled = replace(self.given, values=values)
-        system = SpikedSystem(self._observed, sampled, self.sampled.weights)
+        system = IdentitySystem(self._observed, sampled, self.sampled.weights)
         solved = solver.solve_system(system, self.mu)
         return replace(solved, core=self._system.from_dual(solved.dual))
 
@@ -125,22 +127,22 @@ class SpikedPosterior(Posterior):
         """Square roots of the eigenvalues on U_w x U_h."""
         row, col = self._row, self._col
         lam_w, lam_h = row.root[:, None] ** 2, col.root**2
-        return np.asarray(np.sqrt(lam_w * lam_h + lam_w * col.ridge + row.ridge * lam_h))
+        return np.asarray(np.sqrt(lam_w * lam_h + lam_w * col.identity + row.identity * lam_h))
 
-    def _psi(self, targets: Targets) -> Floats:
+    def _psi(self, targets: Queries) -> Floats:
         """psi of each entry, blocks X, Y and Z one after the other."""
         row, col = self._row, self._col
         own_r, in_r = row.items(targets.row, targets.at_r)
         own_c, in_c = col.items(targets.col, targets.at_c)
         smooth_r, smooth_c = in_r * row.root, in_c * col.root
-        x = smooth_r[:, :, None] * (smooth_c + col.ridge * own_c)[:, None, :]
-        x += row.ridge * own_r[:, :, None] * smooth_c[:, None, :]
+        x = smooth_r[:, :, None] * (smooth_c + col.identity * own_c)[:, None, :]
+        x += row.identity * own_r[:, :, None] * smooth_c[:, None, :]
         x /= _nonzero(self._both)
         y = row.outside(targets.rows, own_r)[:, :, None] * in_c[:, None, :]
         z = in_r[:, :, None] * col.outside(targets.cols, own_c)[:, None, :]
         return np.hstack([block.reshape(len(targets), -1) for block in (x, y, z)])
 
-    def _coordinates(self, targets: Targets) -> Floats:
+    def _coordinates(self, targets: Queries) -> Floats:
         """u of each entry."""
         psi = self._psi(targets)
         if self.effects is None:
@@ -148,7 +150,7 @@ class SpikedPosterior(Posterior):
         share = _dense(self.effects.solve(self.effects.design(targets.rows, targets.cols)))
         taken = self._observed_design @ share.T
         sampled = replace(self.given, values=taken, effects=None)
-        return psi - SpikedSystem(self._system.axes, sampled, self.sampled.weights).rhs()
+        return psi - IdentitySystem(self._system.axes, sampled, self.sampled.weights).rhs()
 
     @cached_property
     def _observed_design(self) -> sp.csr_array:
@@ -163,8 +165,8 @@ class SpikedPosterior(Posterior):
         a, b, c = (
             part.reshape(shape) for part, shape in zip(np.split(x, ends), self._shapes, strict=True)
         )
-        left = row.basis @ (self._both * a) + np.sqrt(row.ridge) * b * col.root
-        right = np.sqrt(col.ridge) * c.T * row.root
+        left = row.basis @ (self._both * a) + np.sqrt(row.identity) * b * col.root
+        right = np.sqrt(col.identity) * c.T * row.root
         return np.hstack([left, row.basis]), np.hstack([col.basis, right])
 
     # Variances.
@@ -175,9 +177,9 @@ class SpikedPosterior(Posterior):
     @cached_property
     def _taken(self) -> sp.csr_array:
         """1 - c of the observed entries."""
-        return self.sampled.sparse(self.fold / self.whole * self.sampled.root_weights**2)
+        return self.sampled.sparse(self.alone / self.whole * self.sampled.root_weights**2)
 
-    def _rest(self, targets: Targets) -> Floats:
+    def _rest(self, targets: Queries) -> Floats:
         """c of each entry: what an observation of the entry itself leaves of it."""
         out = np.ones(len(targets))
         known = np.flatnonzero((targets.rows >= 0) & (targets.cols >= 0))
@@ -186,11 +188,11 @@ class SpikedPosterior(Posterior):
             out[known] -= np.asarray(taken).ravel()
         return out
 
-    def _variance(self, targets: Targets) -> Floats:
+    def _variance(self, targets: Queries) -> Floats:
         psi = self._psi(targets)
         known = (targets.rows >= 0) & (targets.cols >= 0)
         squares = np.einsum("ij,ij->i", psi, psi)
-        own = np.where(known, self.fold, np.maximum(targets.prior - squares, 0.0))
+        own = np.where(known, self.alone, np.maximum(targets.prior - squares, 0.0))
         u = psi if self.effects is None else self._coordinates(targets)
         # The error of u^T x is the square of that of x, in the norm of the system.
         shared = np.einsum("ij,ij->i", u, self._solve(u, np.sqrt(TOL)))
@@ -200,7 +202,7 @@ class SpikedPosterior(Posterior):
         rest = self._rest(targets)
         return np.asarray(own * rest + rest**2 * self.whole * shared)
 
-    def covariance(self, left: Targets, right: Targets) -> Floats:
+    def covariance(self, left: Queries, right: Queries) -> Floats:
         """See :class:`Posterior`."""
         out = np.empty((len(left), len(right)))
         for part in self._chunks(len(right)):
@@ -208,10 +210,10 @@ class SpikedPosterior(Posterior):
         out *= self.whole * np.outer(self._rest(left), self._rest(right))
         same = (left.rows[:, None] == right.rows) & (left.cols[:, None] == right.cols)
         at, _ = np.nonzero(same)
-        out[same] += self.fold * self._rest(left)[at]
+        out[same] += self.alone * self._rest(left)[at]
         return out
 
-    def _covariance(self, left: Targets, right: Targets) -> Floats:
+    def _covariance(self, left: Queries, right: Queries) -> Floats:
         """u^T S^-1 u + z^T E^-1 z."""
         out = np.empty((len(left), len(right)))
         moments = []
@@ -228,9 +230,9 @@ class SpikedPosterior(Posterior):
         return out
 
 
-def _folded(sampled: Sampled, mu: float, fold: float) -> Sampled:
-    """The same observations with the weights that go with mu + fold."""
-    weights = folded_weights(sampled.weights, mu, fold)
+def _with_own_part(sampled: Sampled, mu: float, alone: float) -> Sampled:
+    """The same observations with the weights that go with mu + alone."""
+    weights = weights_with_identity(sampled.weights, mu, alone)
     if weights is sampled.weights:
         return sampled
     mask = Mask(sampled.rows, sampled.cols, sampled.shape, weights)

@@ -14,7 +14,7 @@ from kronfill.ridge.factor_system import FactorSystem
 from kronfill.ridge.system import NormalMap
 from kronfill.solvers.cg import Descent, conjugate_gradients
 from kronfill.uncertainty.posterior import FactorPosterior, column_products
-from kronfill.uncertainty.queries import Targets
+from kronfill.uncertainty.queries import Queries
 
 __all__ = ["TOL", "IterativePosterior", "solve_many"]
 
@@ -39,7 +39,7 @@ class IterativePosterior(FactorPosterior):
         shape = (-1, *self._system.start(np.zeros(self._core_shape)).shape)
         return solve_many(self._system, self.mu, u.reshape(shape), tol).reshape(u.shape)
 
-    def _variance(self, targets: Targets) -> Floats:
+    def _variance(self, targets: Queries) -> Floats:
         u, own = self._coordinates(targets)
         # The error of u^T x is the square of that of x, in the norm of the system.
         reduced = column_products(u.T, self._solve(u, tol=np.sqrt(TOL)).T)

@@ -28,7 +28,7 @@ from kronfill.ridge.free_effects import FreeEffects
 from kronfill.ridge.problem import RidgeProblem, Sampled
 from kronfill.solvers.dense import entry_kernel
 from kronfill.solvers.primal import normal_equations
-from kronfill.uncertainty.queries import Targets, gathered
+from kronfill.uncertainty.queries import Queries, gathered
 
 __all__ = [
     "DirectPosterior",
@@ -57,13 +57,13 @@ class Posterior(ABC):
         """Observations less the effects that they determine."""
         return self.sampled.m - (0 if self.effects is None else self.effects.rank)
 
-    def finite(self, targets: Targets) -> NDArray[np.bool_]:
+    def finite(self, targets: Queries) -> NDArray[np.bool_]:
         """Whether the variance of each entry is finite."""
         if self.effects is None:
             return np.ones(len(targets), dtype=bool)
         return self.effects.estimable(targets.rows, targets.cols)
 
-    def variance(self, targets: Targets) -> Floats:
+    def variance(self, targets: Queries) -> Floats:
         """Variance of each entry; infinite where its effects cannot be told."""
         out = np.full(len(targets), np.inf)
         where = np.flatnonzero(self.finite(targets))
@@ -76,11 +76,11 @@ class Posterior(ABC):
         return (slice(first, min(first + step, count)) for first in range(0, count, step))
 
     @abstractmethod
-    def _variance(self, targets: Targets) -> Floats:
+    def _variance(self, targets: Queries) -> Floats:
         """Variance of entries of which it is finite, as many as fit."""
 
     @abstractmethod
-    def covariance(self, left: Targets, right: Targets) -> Floats:
+    def covariance(self, left: Queries, right: Queries) -> Floats:
         """Covariance between entries of the table of which the variance is finite.
 
         The systems are solved for the entries of ``right``: they should be the fewer.
@@ -100,13 +100,13 @@ class DualPosterior(Posterior):
             self._white = self._whiten(z)
             self._triangle = np.asarray(np.linalg.qr(self._white, mode="r"))
 
-    def _kernel(self, targets: Targets) -> Floats:
+    def _kernel(self, targets: Queries) -> Floats:
         """k_t: prior covariance with the observed entries."""
         k = gathered(targets.row, targets.at_r, self.sampled.rows)
         k *= gathered(targets.col, targets.at_c, self.sampled.cols)
         return k
 
-    def _parts(self, targets: Targets) -> tuple[Floats, Floats]:
+    def _parts(self, targets: Queries) -> tuple[Floats, Floats]:
         """What the observations take off (columns), and what the effects add."""
         minus = self._whiten((self._kernel(targets) * self.sampled.root_weights).T)
         if self.effects is None:
@@ -114,11 +114,11 @@ class DualPosterior(Posterior):
         z = self.effects.design(targets.rows, targets.cols).toarray()
         return minus, _solve_transposed(self._triangle, z.T - self._white.T @ minus)
 
-    def _variance(self, targets: Targets) -> Floats:
+    def _variance(self, targets: Queries) -> Floats:
         minus, plus = self._parts(targets)
         return np.asarray(targets.prior - column_products(minus) + column_products(plus))
 
-    def influence(self, targets: Targets) -> Floats:
+    def influence(self, targets: Queries) -> Floats:
         """lambda_ti with f(t) = sum_i lambda_ti y_i, one row for each (estimable) entry t.
 
         Leaving i out is replacing y_i by what the others predict for it, so that
@@ -126,7 +126,7 @@ class DualPosterior(Posterior):
         """
         return self._solved(targets)[0]
 
-    def _solved(self, targets: Targets) -> tuple[Floats, Floats]:
+    def _solved(self, targets: Queries) -> tuple[Floats, Floats]:
         """lambda_t = A^-1 (k_t + Z beta_t) and beta_t = (Z^T A^-1 Z)^-1 b_t, one row for each."""
         minus, plus = self._parts(targets)
         beta = np.zeros((0, len(targets)))
@@ -135,7 +135,7 @@ class DualPosterior(Posterior):
             minus = minus + self._white @ beta
         return self._whiten.adjoint(minus).T * self.sampled.root_weights, beta.T
 
-    def covariance(self, left: Targets, right: Targets) -> Floats:
+    def covariance(self, left: Queries, right: Queries) -> Floats:
         """See :class:`Posterior`: k(l, r) - k_l^T lambda_r + z_l^T beta_r."""
         solved, beta = self._solved(right)
         out = np.empty((len(left), len(right)))
@@ -164,7 +164,7 @@ class FactorPosterior(Posterior):
         """Into the basis in which the system is solved: a rotation, products stay the same."""
         return u
 
-    def covariance(self, left: Targets, right: Targets) -> Floats:
+    def covariance(self, left: Queries, right: Queries) -> Floats:
         """See :class:`Posterior`."""
         solved = self._solve(self._coordinates(right)[0])
         out = self._effects_part(left, right)
@@ -172,7 +172,7 @@ class FactorPosterior(Posterior):
             out[part] += self._coordinates(left.take(part))[0] @ solved.T
         return np.asarray(self.mu * out)
 
-    def _coordinates(self, targets: Targets) -> tuple[Floats, Floats]:
+    def _coordinates(self, targets: Queries) -> tuple[Floats, Floats]:
         """u of each entry, and its prior variance that the factors do not carry."""
         p, q = targets.row.phi(targets.at_r), targets.col.phi(targets.at_c)
         own = np.maximum(targets.prior - column_products(p.T) * column_products(q.T), 0.0)
@@ -183,7 +183,7 @@ class FactorPosterior(Posterior):
             psi -= self._centre(targets, self.effects)
         return self._turn(psi), own
 
-    def _centre(self, targets: Targets, free: FreeEffects) -> Floats:
+    def _centre(self, targets: Queries, free: FreeEffects) -> Floats:
         """Psi^T W Z E^-1 z of each entry."""
         x = free.solve(free.design(targets.rows, targets.cols))
         out = np.zeros((len(targets), self._width))
@@ -193,7 +193,7 @@ class FactorPosterior(Posterior):
             out += x[:, columns] @ free.moments(self._row_phi, self._col_phi, columns)
         return out
 
-    def _effects_part(self, left: Targets, right: Targets) -> Floats:
+    def _effects_part(self, left: Queries, right: Queries) -> Floats:
         """z^T E^-1 z."""
         if self.effects is None:
             return np.zeros((len(left), len(right)))
@@ -201,7 +201,7 @@ class FactorPosterior(Posterior):
         out = self.effects.solve(z_l) @ z_r.T
         return np.asarray(out.toarray() if hasattr(out, "toarray") else out)
 
-    def _effects_variance(self, targets: Targets) -> Floats:
+    def _effects_variance(self, targets: Queries) -> Floats:
         if self.effects is None:
             return np.zeros(len(targets))
         z = self.effects.design(targets.rows, targets.cols)
@@ -216,7 +216,7 @@ class DirectPosterior(FactorPosterior):
         gram, _ = normal_equations(row_phi, col_phi, sampled)
         self._whiten = _Whitening(gram, mu)
 
-    def _variance(self, targets: Targets) -> Floats:
+    def _variance(self, targets: Queries) -> Floats:
         u, own = self._coordinates(targets)
         return np.asarray(
             own + self.mu * (column_products(self._whiten(u.T)) + self._effects_variance(targets))

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
 
-__all__ = ["Side", "Targets", "gathered"]
+__all__ = ["QueriedItems", "Queries", "gathered"]
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class QueriedItems:
     """Items of one axis that are asked about.
 
     Attributes
@@ -37,11 +37,11 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
+class Queries:
     """Entries asked about: pairs of positions among the items of two sides."""
 
-    row: Side
-    col: Side
+    row: QueriedItems
+    col: QueriedItems
     at_r: Index
     at_c: Index
 
@@ -63,17 +63,17 @@ class Targets:
         """Prior variance of each entry."""
         return np.asarray(self.row.diagonal[self.at_r] * self.col.diagonal[self.at_c])
 
-    def take(self, part: slice | NDArray[np.bool_] | Index) -> Targets:
+    def take(self, part: slice | NDArray[np.bool_] | Index) -> Queries:
         """Some of the entries."""
-        return Targets(self.row, self.col, self.at_r[part], self.at_c[part])
+        return Queries(self.row, self.col, self.at_r[part], self.at_c[part])
 
-    def kernel(self, other: Targets) -> Floats:
+    def kernel(self, other: Queries) -> Floats:
         """Prior covariance with the entries of ``other``, whose items must be in the table."""
         row = gathered(self.row, self.at_r, other.rows)
         return np.asarray(row * gathered(self.col, self.at_c, other.cols))
 
 
-def gathered(side: Side, at: Index, items: Index) -> Floats:
+def gathered(side: QueriedItems, at: Index, items: Index) -> Floats:
     """Similarity of the items at positions ``at`` with ``items``, each pair computed once."""
     part, at_part = np.unique(at, return_inverse=True)
     other, at_other = np.unique(items, return_inverse=True)

@@ -19,9 +19,9 @@ from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.problem import Sampled
 from kronfill.solvers.pcg import PCG
-from kronfill.uncertainty.identity_part import SpikedPosterior
+from kronfill.uncertainty.identity_part import IdentityPosterior
 
-__all__ = ["FactorSampler", "Sampler", "SpikedSampler"]
+__all__ = ["FactorSampler", "IdentitySampler", "Sampler"]
 
 SOLVER = PCG(tol=1e-6)
 Fit = Callable[[Floats], tuple[Floats, AdditiveEffects | None]]
@@ -57,29 +57,29 @@ class FactorSampler(Sampler):
 
 
 @dataclass(frozen=True, eq=False)
-class SpikedSampler(Sampler):
+class IdentitySampler(Sampler):
     """For kernels with an identity part: an entry has a part of its own besides."""
 
-    posterior: SpikedPosterior
+    posterior: IdentityPosterior
 
     def error(self, rows: Index, cols: Index, rng: np.random.Generator) -> Floats:
         """See :class:`Sampler`."""
         p, s = self.posterior, self.posterior.given
         x = p.draw(rng)
-        own = np.sqrt(p.fold) * rng.standard_normal(s.m)
+        own = np.sqrt(p.alone) * rng.standard_normal(s.m)
         noise = np.sqrt(p.mu) / s.root_weights * rng.standard_normal(s.m)
         drawn = pair_products(*p.tables(x), s.rows, s.cols)
         fit = p.fit(drawn + own + noise, SOLVER)
         left, right = p.tables(x - fit.core)
         out = _less(left[rows] @ right[cols].T, fit.effects, rows, cols)
-        # Of its own part the fit knows fold d at an observed entry, and nothing elsewhere.
-        return out + self._own(rows, cols, own - p.fold * fit.dual, rng)
+        # Of its own part the fit knows alone d at an observed entry, and nothing elsewhere.
+        return out + self._own(rows, cols, own - p.alone * fit.dual, rng)
 
     def _own(self, rows: Index, cols: Index, seen: Floats, rng: np.random.Generator) -> Floats:
         """What the entries of a block have to themselves, an entry named twice the same."""
         some_r, at_r = np.unique(rows, return_inverse=True)
         some_c, at_c = np.unique(cols, return_inverse=True)
-        out = np.sqrt(self.posterior.fold) * rng.standard_normal((len(some_r), len(some_c)))
+        out = np.sqrt(self.posterior.alone) * rng.standard_normal((len(some_r), len(some_c)))
         positions = self.posterior.given.sparse(np.arange(1.0, len(seen) + 1))
         known = positions[some_r][:, some_c].tocoo()
         out[known.row, known.col] = seen[known.data.astype(np.intp) - 1]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.bounds.classes.sides import Side
+from kronfill.bounds.classes.sides import ClassAxis
 from kronfill.bounds.complexity.signs import as_law
 from kronfill.errors import ParameterError, ShapeError
 
@@ -272,6 +272,6 @@ def test_classes_cannot_be_changed():
     ball = B.NuclearBall((3, 4), 1.0)
     with pytest.raises(AttributeError):
         ball.t = 2.0
-    side = Side.of_factor(np.ones((3, 1)))
+    side = ClassAxis.of_factor(np.ones((3, 1)))
     with pytest.raises(AttributeError):
         side.phi = np.zeros((3, 1))

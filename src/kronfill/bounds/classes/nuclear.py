@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
-from kronfill.bounds.classes.sides import Side
+from kronfill.bounds.classes.sides import ClassAxis
 from kronfill.bounds.complexity import spectral
 from kronfill.bounds.complexity.patterns import Pattern
 from kronfill.bounds.complexity.signs import LAWS, SignLaw
@@ -95,8 +95,8 @@ class NuclearBall(HypothesisClass):
 class SpectralClass(HypothesisClass):
     """Base of the KMC and IMC classes: F = Phi_w X Phi_h^T with nuclear norm of X at most tau."""
 
-    row: Side = field(init=False, repr=False)
-    col: Side = field(init=False, repr=False)
+    row: ClassAxis = field(init=False, repr=False)
+    col: ClassAxis = field(init=False, repr=False)
 
     @property
     @abstractmethod
@@ -136,7 +136,7 @@ class SpectralBall(SpectralClass):
     radius: float
 
     @classmethod
-    def of_sides(cls, row: Side, col: Side, radius: float) -> SpectralBall:
+    def of_sides(cls, row: ClassAxis, col: ClassAxis, radius: float) -> SpectralBall:
         """Build a ball from the two factors."""
         ball = cls(check_radius(radius, "radius"))
         object.__setattr__(ball, "row", row)
@@ -193,8 +193,8 @@ class KMCBall(SpectralClass):
 
     def __post_init__(self) -> None:
         check_radius(self.t_b, "t_b")
-        object.__setattr__(self, "row", Side.of_kernel(self.row_kernel, "row_kernel"))
-        object.__setattr__(self, "col", Side.of_kernel(self.col_kernel, "col_kernel"))
+        object.__setattr__(self, "row", ClassAxis.of_kernel(self.row_kernel, "row_kernel"))
+        object.__setattr__(self, "col", ClassAxis.of_kernel(self.col_kernel, "col_kernel"))
 
     @property
     def tau(self) -> float:
@@ -250,8 +250,8 @@ class IMCBall(SpectralClass):
     def __post_init__(self) -> None:
         check_radius(self.t_w, "t_w")
         check_radius(self.t_h, "t_h")
-        object.__setattr__(self, "row", Side.of_features(self.row_features))
-        object.__setattr__(self, "col", Side.of_features(self.col_features))
+        object.__setattr__(self, "row", ClassAxis.of_features(self.row_features))
+        object.__setattr__(self, "col", ClassAxis.of_features(self.col_features))
 
     @property
     def tau(self) -> float:
@@ -283,7 +283,7 @@ def _sign_forms(split: Split, law: SignLaw) -> dict[str, float]:
     return spectral.closed_forms(counts, law.keep(split.sizes), law.name != "sub")
 
 
-def _spectral_forms(row: Side, col: Side, split: Split, law: SignLaw) -> dict[str, float]:
+def _spectral_forms(row: ClassAxis, col: ClassAxis, split: Split, law: SignLaw) -> dict[str, float]:
     """Bounds on the expected spectral norm of Phi_w^T Sigma Phi_h."""
     entries, keep = split.entries, law.keep(split.sizes)
     left, right = row.restricted(entries.row_counts), col.restricted(entries.col_counts)
@@ -302,7 +302,7 @@ def _spectral_forms(row: Side, col: Side, split: Split, law: SignLaw) -> dict[st
 
 
 def _kernel_chernoff(
-    row: Side, col: Side, entries: EntrySet, keep: float, law: SignLaw
+    row: ClassAxis, col: ClassAxis, entries: EntrySet, keep: float, law: SignLaw
 ) -> dict[str, float]:
     """Matrix Khintchine and Bernstein bounds with v = max of the two sums of A A^T and A^T A."""
     v = max(

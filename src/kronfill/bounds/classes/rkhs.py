@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from kronfill._types import Floats
 from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
 from kronfill.bounds.classes.nystrom import TrainingKernel, nystrom_trace
-from kronfill.bounds.classes.sides import Side
+from kronfill.bounds.classes.sides import ClassAxis
 from kronfill.bounds.complexity.patterns import Pattern
 from kronfill.bounds.complexity.signs import LAWS, SignLaw
 from kronfill.bounds.fitted import rkhs_norm
@@ -54,16 +54,16 @@ class RKHSBall(HypothesisClass):
     row_kernel: Any
     col_kernel: Any
     b: float
-    row: Side = field(init=False, repr=False)
-    col: Side = field(init=False, repr=False)
+    row: ClassAxis = field(init=False, repr=False)
+    col: ClassAxis = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_radius(self.b, "b")
-        object.__setattr__(self, "row", Side.of_kernel(self.row_kernel, "row_kernel"))
-        object.__setattr__(self, "col", Side.of_kernel(self.col_kernel, "col_kernel"))
+        object.__setattr__(self, "row", ClassAxis.of_kernel(self.row_kernel, "row_kernel"))
+        object.__setattr__(self, "col", ClassAxis.of_kernel(self.col_kernel, "col_kernel"))
 
     @classmethod
-    def of_sides(cls, row: Side, col: Side, b: float) -> RKHSBall:
+    def of_sides(cls, row: ClassAxis, col: ClassAxis, b: float) -> RKHSBall:
         """Build a ball from the two factors."""
         check_radius(b, "b")
         ball = object.__new__(cls)

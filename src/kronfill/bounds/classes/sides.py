@@ -16,11 +16,11 @@ from kronfill.kernels import as_kernel
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 
-__all__ = ["Side"]
+__all__ = ["ClassAxis"]
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ClassAxis:
     """A factor Phi of shape (items, d) with the diagonal of K = Phi Phi^T."""
 
     phi: Floats
@@ -31,19 +31,19 @@ class Side:
             object.__setattr__(self, "phi", np.zeros((len(self.phi), 1)))
 
     @classmethod
-    def of_kernel(cls, kernel: Any, name: str) -> Side:
+    def of_kernel(cls, kernel: Any, name: str) -> ClassAxis:
         """Factor a kernel, or a matrix that is checked to be one."""
         checked: Kernel = as_kernel(kernel, name)
         return cls(checked.factor().phi, np.asarray(checked.diagonal()))
 
     @classmethod
-    def of_features(cls, features: Any) -> Side:
+    def of_features(cls, features: Any) -> ClassAxis:
         """Take features as they are."""
         values = FeatureTable.from_data(features).values
         return cls.of_factor(values.toarray() if sp.issparse(values) else values)
 
     @classmethod
-    def of_factor(cls, phi: Floats) -> Side:
+    def of_factor(cls, phi: Floats) -> ClassAxis:
         """Take a factor."""
         phi = np.ascontiguousarray(phi, dtype=float)
         return cls(phi, np.einsum("ij,ij->i", phi, phi))
@@ -71,10 +71,10 @@ class Side:
         """Largest eigenvalue."""
         return float(self.eigenvalues[0])
 
-    def restricted(self, counts: Floats) -> Side:
+    def restricted(self, counts: Floats) -> ClassAxis:
         """The items with a positive count only."""
         keep = counts > 0
-        return self if keep.all() else Side(self.phi[keep], self.diagonal[keep])
+        return self if keep.all() else ClassAxis(self.phi[keep], self.diagonal[keep])
 
     def weighted_top(self, weights: Floats) -> float:
         """Largest eigenvalue of Phi^T diag(weights) Phi."""

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from kronfill._types import Floats, Index
-from kronfill.bounds.classes.sides import Side
+from kronfill.bounds.classes.sides import ClassAxis
 from kronfill.bounds.splits import EntrySet, Grid, Listed, Split
 
 __all__ = ["largest_eigenvalue"]
@@ -28,7 +28,7 @@ LARGEST = 2_000_000
 DENSE = 400
 
 
-def largest_eigenvalue(row: Side, col: Side, split: Split) -> float:
+def largest_eigenvalue(row: ClassAxis, col: ClassAxis, split: Split) -> float:
     """Lambda, or an upper bound on it where d_w d_h is very large."""
     size = row.phi.shape[1] * col.phi.shape[1]
     if size > LARGEST:
@@ -47,12 +47,12 @@ def largest_eigenvalue(row: Side, col: Side, split: Split) -> float:
 
 
 @singledispatch
-def _operator(entries: EntrySet, row: Side, col: Side, split: Split) -> Any:
+def _operator(entries: EntrySet, row: ClassAxis, col: ClassAxis, split: Split) -> Any:
     raise TypeError(type(entries).__name__)
 
 
 @_operator.register
-def _(entries: Grid, row: Side, col: Side, split: Split) -> Any:
+def _(entries: Grid, row: ClassAxis, col: ClassAxis, split: Split) -> Any:
     sizes, shape = split.sizes, (row.phi.shape[1], col.phi.shape[1])
     left_out = np.divmod(entries.without, entries.shape[1])
     rows, cols = np.append(split.rows, left_out[0]), np.append(split.cols, left_out[1])
@@ -67,7 +67,7 @@ def _(entries: Grid, row: Side, col: Side, split: Split) -> Any:
 
 
 @_operator.register
-def _(entries: Listed, row: Side, col: Side, split: Split) -> Any:
+def _(entries: Listed, row: ClassAxis, col: ClassAxis, split: Split) -> Any:
     sizes, shape = split.sizes, (row.phi.shape[1], col.phi.shape[1])
     g = np.append(np.full(sizes.m, -1.0 / sizes.m), np.full(sizes.u, 1.0 / sizes.u))
 
@@ -79,7 +79,7 @@ def _(entries: Listed, row: Side, col: Side, split: Split) -> Any:
 
 
 def _at_entries(
-    row: Side, col: Side, rows: Index, cols: Index, weights: Floats, x: Floats
+    row: ClassAxis, col: ClassAxis, rows: Index, cols: Index, weights: Floats, x: Floats
 ) -> Floats:
     """Sum over entries of weight * phi_w (phi_w^T X phi_h) phi_h^T."""
     values = weights * np.einsum("ij,ij->i", (row.phi @ x)[rows], col.phi[cols])

@@ -23,7 +23,7 @@ from kronfill.cli.longfiles import as_given, check_fits, is_parquet
 from kronfill.cli.outputs import named_as, save_model, text_style, write_table
 from kronfill.cli.refusals import refuse
 from kronfill.cli.session import Session
-from kronfill.cli.targets import Targets
+from kronfill.cli.targets import OutputFiles
 from kronfill.data._counts import count_of, size_of
 from kronfill.data.reading.entry_files import Roles
 from kronfill.errors import ParameterError
@@ -116,13 +116,13 @@ def complete(
     ignore: o.Ignore = None,
     impute: o.ImputeOption = o.Impute.error,
     unmatched: o.UnmatchedOption = o.Unmatched.error,
-    method: o.MethodOption = o.Method.kkmcex,
+    method: o.MethodOption = o.MethodName.kkmcex,
     mu: o.Mu = "auto",
     rank: o.Rank = 10,
     center: o.CenterOption = o.Center.mean,
     seed: o.Seed = 0,
     level: o.Level = 0.9,
-    intervals: o.IntervalsOption = o.Intervals.auto,
+    intervals: o.IntervalsOption = o.KindOfInterval.auto,
     memory: o.Memory = None,
     work_dir: o.WorkDir = None,
     scheduler: o.Scheduler = None,
@@ -174,7 +174,7 @@ def complete(
             )  # fmt: skip
             return
         path = given.paths[0]
-        files = Targets(path, output, details, no_details, pairs, report, save)
+        files = OutputFiles(path, output, details, no_details, pairs, report, save)
         files.check((rows, cols))
         check_fits(path)
         with session.stage("Reading"):
@@ -219,7 +219,9 @@ def _lines(problem: Any, asked: Any) -> int:
     return n * l if asked is None else len(asked[0])
 
 
-def _say_plan(session: Session, problem: Any, files: Targets, tables: Tables, lines: int) -> None:
+def _say_plan(
+    session: Session, problem: Any, files: OutputFiles, tables: Tables, lines: int
+) -> None:
     from kronfill.core.memory import available_memory
 
     obs = problem.observations
@@ -255,7 +257,7 @@ def _say_plan(session: Session, problem: Any, files: Targets, tables: Tables, li
 def _run(
     session: Session,
     problem: Any,
-    files: Targets,
+    files: OutputFiles,
     tables: Tables,
     asked: Any,
     settings: tuple[float, str, int, tuple[float, float] | None],
@@ -293,7 +295,7 @@ def _run(
 def _write_tables(
     session: Session,
     done: Any,
-    files: Targets,
+    files: OutputFiles,
     tables: Tables,
     asked: Any,
     settings: tuple[float, str],

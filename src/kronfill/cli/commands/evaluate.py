@@ -48,7 +48,7 @@ def evaluate(
     ignore: o.Ignore = None,
     impute: o.ImputeOption = o.Impute.error,
     unmatched: o.UnmatchedOption = o.Unmatched.error,
-    method: o.MethodOption = o.Method.kkmcex,
+    method: o.MethodOption = o.MethodName.kkmcex,
     mu: o.Mu = "auto",
     rank: o.Rank = 10,
     center: o.CenterOption = o.Center.mean,

@@ -60,7 +60,7 @@ def predict(
     cols_index: o.ColsIndex = None,
     impute: o.ImputeOption = o.Impute.error,
     level: o.Level = 0.9,
-    intervals: o.IntervalsOption = o.Intervals.auto,
+    intervals: o.IntervalsOption = o.KindOfInterval.auto,
     quiet: o.Quiet = False,
     as_json: o.Json = False,
     debug: o.Debug = False,

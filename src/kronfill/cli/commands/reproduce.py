@@ -19,8 +19,8 @@ from kronfill.cli.session import INTERRUPTED, Session
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from kronfill.paper.running.runner import Watcher
-    from kronfill.paper.running.spec import Cell, Plan
+    from kronfill.paper.running.runner import RunWatcher
+    from kronfill.paper.running.spec import Cell, RunPlan
 
 __all__ = ["reproduce_app"]
 
@@ -91,9 +91,9 @@ def _reproduce_fig1(
 ) -> None:
     from kronfill.paper.fig1 import quick_plan, reproduce
     from kronfill.paper.running.backends import backend_for
-    from kronfill.paper.running.spec import Plan
+    from kronfill.paper.running.spec import RunPlan
 
-    base = quick_plan(seed) if quick else Plan(seed=seed)
+    base = quick_plan(seed) if quick else RunPlan(seed=seed)
     plan = _plan(base, sizes, realizations, snr, methods)
     backend = backend_for(workers or os.cpu_count() or 1, scheduler)
     try:
@@ -113,15 +113,15 @@ def _reproduce_fig1(
 
 
 def _plan(
-    base: Plan, sizes: str | None, realizations: str | None, snr: str | None, methods: str | None
-) -> Plan:
+    base: RunPlan, sizes: str | None, realizations: str | None, snr: str | None, methods: str | None
+) -> RunPlan:
     """The plan that was asked for; what is not said is taken from `base`."""
-    from kronfill.paper.running.spec import Plan, panel_of
+    from kronfill.paper.running.spec import RunPlan, panel_of
 
     chosen = tuple(base.counts) if methods is None else tuple(_items(methods))
     counts = {name: base.counts.get(name, 1) for name in chosen}
     counts |= _counts(realizations, chosen)
-    return Plan(
+    return RunPlan(
         sizes=base.sizes if sizes is None else tuple(_number(x, int) for x in _items(sizes)),
         panels=base.panels
         if snr is None
@@ -153,7 +153,7 @@ def _number(text: str, kind: type[Any]) -> Any:
 
 
 @contextmanager
-def _progress() -> Iterator[Watcher]:
+def _progress() -> Iterator[RunWatcher]:
     """A bar that counts expected work, so that the time left means something."""
     from rich.progress import (
         BarColumn,
@@ -171,11 +171,11 @@ def _progress() -> Iterator[Watcher]:
         yield _bar(progress)
 
 
-def _bar(progress: Progress) -> Watcher:
+def _bar(progress: Progress) -> RunWatcher:
     from kronfill.paper.methods import METHODS
-    from kronfill.paper.running.runner import Watcher
+    from kronfill.paper.running.runner import RunWatcher
 
-    class Bar(Watcher):
+    class Bar(RunWatcher):
         """Moves a progress bar."""
 
         def begin(self, cells: Sequence[Cell]) -> None:

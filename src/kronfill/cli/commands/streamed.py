@@ -12,9 +12,9 @@ from typing import Any
 
 from kronfill._atomic import Publication
 from kronfill.cli.inputs import Sides, as_mu
-from kronfill.cli.longfiles import Given
-from kronfill.cli.longpairs import Asked, described
-from kronfill.cli.longplan import Plan
+from kronfill.cli.longfiles import TableArgument
+from kronfill.cli.longpairs import RequestedPairs, described
+from kronfill.cli.longplan import StreamingPlan
 from kronfill.cli.longproblem import LongProblem
 from kronfill.cli.outputs import check_outputs, save_model, write_table
 from kronfill.cli.passes import PassProgress
@@ -75,7 +75,7 @@ class Outputs:
     save: Path | None
     limit: int
 
-    def table(self, given: Given, shape: tuple[int, int]) -> Path | None:
+    def table(self, given: TableArgument, shape: tuple[int, int]) -> Path | None:
         """The file for the table, None if there is to be none."""
         entries = shape[0] * shape[1]
         if self.pairs is not None or self.everything or entries <= self.limit:
@@ -89,7 +89,7 @@ class Outputs:
         )
         raise ParameterError(msg)
 
-    def check(self, given: Given, table: Path | None, sides: Sides) -> None:
+    def check(self, given: TableArgument, table: Path | None, sides: Sides) -> None:
         """Raise if something could not be written, or would destroy an input."""
         written = {"--output (table)": table, "--save": self.save}
         check_outputs(written, (*given.paths, self.pairs, *sides.paths))
@@ -98,7 +98,7 @@ class Outputs:
 
 def complete_long(
     session: Session,
-    given: Given,
+    given: TableArgument,
     streaming: Streaming,
     settings: Settings,
     outputs: Outputs,
@@ -111,9 +111,11 @@ def complete_long(
     table = outputs.table(given, problem.shape)
     outputs.check(given, table, settings.sides)
     roles = Roles(row=settings.roles.row, col=settings.roles.col)
-    asked = None if table is None else Asked(outputs.pairs, problem.axes, roles)
+    asked = None if table is None else RequestedPairs(outputs.pairs, problem.axes, roles)
     estimator = problem.estimator(settings.method, as_mu(settings.mu), settings.center)
-    plan = Plan(problem, estimator, streaming.memory, streaming.scheduler, streaming.work_dir)
+    plan = StreamingPlan(
+        problem, estimator, streaming.memory, streaming.scheduler, streaming.work_dir
+    )
     plan.say(session)
     _say_outputs(session, table, asked, outputs.save)
     noted = _noted(problem, settings)
@@ -162,7 +164,7 @@ def _noted(problem: LongProblem, settings: Settings) -> dict[str, Any]:
 
 
 def _say_outputs(
-    session: Session, table: Path | None, asked: Asked | None, save: Path | None
+    session: Session, table: Path | None, asked: RequestedPairs | None, save: Path | None
 ) -> None:
     count = 0 if asked is None else asked.count()
     told = [*([] if table is None else [f"{table} ({count:,} entries)"]), *filter(None, [save])]
@@ -220,7 +222,7 @@ def _write(
     session: Session,
     problem: LongProblem,
     model: Any,
-    asked: Asked | None,
+    asked: RequestedPairs | None,
     parts: Partitions | None,
     path: Path,
     written: Publication,

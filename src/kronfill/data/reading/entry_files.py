@@ -12,7 +12,7 @@ import numpy as np
 from kronfill._types import Floats, Index
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
-from kronfill.data._entries import Entries, Grid, check_policy
+from kronfill.data._entries import Entries, LabelledShape, check_policy
 from kronfill.data.observations import Observations
 from kronfill.data.reading.file_table import FileTable
 from kronfill.data.reading.layouts import (
@@ -119,7 +119,7 @@ class EntryFile:
                 _sorted(at, some) for at, some in zip((rows, cols), labels, strict=True)
             )
         check_policy(duplicates)
-        grid = Grid.build((len(labels[0]), len(labels[1])), *labels)
+        grid = LabelledShape.build((len(labels[0]), len(labels[1])), *labels)
         entries = Entries.build(rows, cols, self._values, self._weights, grid)
         try:
             return Observations._trusted(settle(entries, grid, duplicates), grid)

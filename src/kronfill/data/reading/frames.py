@@ -18,7 +18,7 @@ from kronfill.data.labels import is_missing
 from kronfill.errors import DataError, LabelError
 
 __all__ = [
-    "Table", "arrow_table", "axis_indexes", "is_labelled_array", "is_table",
+    "FrameLike", "arrow_table", "axis_indexes", "is_labelled_array", "is_table",
     "open_table", "refuse_coordinates",
 ]  # fmt: skip
 
@@ -50,7 +50,7 @@ def _refuse_python_objects(table: Any) -> None:
             raise DataError(msg)
 
 
-class Table(ABC):
+class FrameLike(ABC):
     """A table read column by column."""
 
     @property
@@ -87,7 +87,7 @@ class Table(ABC):
         )
 
 
-class _PandasTable(Table):
+class _PandasTable(FrameLike):
     """A pandas DataFrame."""
 
     def __init__(self, frame: Any) -> None:
@@ -126,7 +126,7 @@ class _PandasTable(Table):
         return _side_by_side(self, len(self._frame))
 
 
-class _ArrowTable(Table):
+class _ArrowTable(FrameLike):
     """Anything that pyarrow can read."""
 
     def __init__(self, table: Any) -> None:
@@ -172,7 +172,7 @@ class _ArrowTable(Table):
         return _side_by_side(self, self._table.num_rows)
 
 
-def _side_by_side(table: Table, n_rows: int) -> Floats:
+def _side_by_side(table: FrameLike, n_rows: int) -> Floats:
     """Read every column as numbers into one array."""
     result = np.empty((n_rows, len(table.names)), dtype=np.float64)
     for position in range(result.shape[1]):
@@ -235,7 +235,7 @@ def refuse_coordinates(values: Any, name: str) -> None:
         raise LabelError(msg)
 
 
-def open_table(table: Any) -> Table:
+def open_table(table: Any) -> FrameLike:
     """Return the table behind the common interface."""
     if _is_pandas(table):
         return _PandasTable(table)

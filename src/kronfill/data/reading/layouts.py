@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats
-from kronfill.data.reading.frames import Table, axis_indexes, is_table, open_table
+from kronfill.data.reading.frames import FrameLike, axis_indexes, is_table, open_table
 from kronfill.errors import DataError
 
 __all__ = ["FEW", "are_labels", "entry_columns", "hang_together", "is_like_value", "refuse_long"]
@@ -86,7 +86,7 @@ def refuse_long(source: Any) -> None:
         _refuse(table, f"its columns {row!r} and {col!r}", said)
 
 
-def _refuse(table: Table, where: str, said: str) -> None:
+def _refuse(table: FrameLike, where: str, said: str) -> None:
     msg = (
         f"The table can be read in two ways. As a long one, each line is an entry, whose row and "
         f"column are named by {where}. As a wide one, each line is a row and the columns are "

@@ -19,14 +19,14 @@ from kronfill.data._arrays import (
 )
 from kronfill.data._entries import (
     Entries,
-    Grid,
+    LabelledShape,
     average_duplicates,
     check_duplicates,
     check_policy,
 )
 from kronfill.data.labels import Labels
 from kronfill.data.reading.frames import (
-    Table,
+    FrameLike,
     axis_indexes,
     is_labelled_array,
     is_table,
@@ -45,7 +45,9 @@ from kronfill.errors import (
 __all__ = ["read_long", "read_matrix", "settle"]
 
 
-def read_matrix(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> tuple[Entries, Grid]:
+def read_matrix(
+    A: Any, row_labels: Any, col_labels: Any, duplicates: str
+) -> tuple[Entries, LabelledShape]:
     """Read a matrix whose missing entries are marked or absent."""
     check_policy(duplicates)
     if scipy.sparse.issparse(A):
@@ -59,7 +61,7 @@ def read_matrix(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> tu
     else:
         row_labels, col_labels = _coordinates(A, row_labels, col_labels)
         array, observed = _read_array(A)
-    grid = Grid.build(array.shape, row_labels, col_labels)
+    grid = LabelledShape.build(array.shape, row_labels, col_labels)
     return _dense_entries(array, observed, grid), grid
 
 
@@ -116,7 +118,7 @@ def _read_array(A: Any) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return numbers, ~np.ma.getmaskarray(A) if masked else ~np.isnan(numbers)
 
 
-def _dense_entries(array: Floats, observed: npt.NDArray[np.bool_], grid: Grid) -> Entries:
+def _dense_entries(array: Floats, observed: npt.NDArray[np.bool_], grid: LabelledShape) -> Entries:
     """Return the observed entries row by row."""
     codes = np.flatnonzero(observed)
     if codes.size == 0:
@@ -128,10 +130,12 @@ def _dense_entries(array: Floats, observed: npt.NDArray[np.bool_], grid: Grid) -
     return entries
 
 
-def _read_sparse(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> tuple[Entries, Grid]:
+def _read_sparse(
+    A: Any, row_labels: Any, col_labels: Any, duplicates: str
+) -> tuple[Entries, LabelledShape]:
     """Read the stored entries of a scipy.sparse matrix or array."""
     own = own_sparse(A, "the matrix")
-    grid = Grid.build(own.shape, row_labels, col_labels)
+    grid = LabelledShape.build(own.shape, row_labels, col_labels)
     stored = own.tocoo()
     if A.format in ("bsr", "dia"):  # these pad with zeros: a zero says nothing here
         stored.eliminate_zeros()
@@ -139,7 +143,7 @@ def _read_sparse(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> t
     return settle(entries, grid, duplicates), grid
 
 
-def settle(entries: Entries, grid: Grid, duplicates: str) -> Entries:
+def settle(entries: Entries, grid: LabelledShape, duplicates: str) -> Entries:
     """Refuse or merge repeated entries."""
     if duplicates == "mean":
         return average_duplicates(entries, grid)
@@ -153,7 +157,7 @@ def read_long(
     row_labels: Any,
     col_labels: Any,
     duplicates: str,
-) -> tuple[Entries, Grid]:
+) -> tuple[Entries, LabelledShape]:
     """Read a table with one line per observed entry.
 
     `columns` maps "row", "col", "value" and "weight" to a column name or None.
@@ -171,13 +175,13 @@ def read_long(
     cols, col_axis = _axis(table, at["col"], col_labels, "column")
     weights = None if columns["weight"] is None else table.numbers(at["weight"])
     values = table.numbers(at["value"])
-    grid = Grid.build((len(row_axis), len(col_axis)), row_axis, col_axis)
+    grid = LabelledShape.build((len(row_axis), len(col_axis)), row_axis, col_axis)
     _check_present(values, rows, cols, table.names[at["value"]], grid)
     entries = Entries.build(rows, cols, values, weights, grid)
     return settle(entries, grid, duplicates), grid
 
 
-def _locate(table: Table, columns: dict[str, Any]) -> dict[str, int]:
+def _locate(table: FrameLike, columns: dict[str, Any]) -> dict[str, int]:
     """Return the position of every column; unnamed ones are the first, second and third."""
     names = table.names
     found = {}
@@ -197,7 +201,7 @@ def _locate(table: Table, columns: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-def _axis(table: Table, position: int, given: Any, axis: str) -> tuple[Index, Labels]:
+def _axis(table: FrameLike, position: int, given: Any, axis: str) -> tuple[Index, Labels]:
     """Return the indices of one side of the entries and the labels they point to."""
     name = table.names[position]
     try:
@@ -228,7 +232,7 @@ def _ordered(labels: list[Any]) -> list[Any]:
         return labels
 
 
-def _check_present(values: Floats, rows: Index, cols: Index, name: Any, g: Grid) -> None:
+def _check_present(values: Floats, rows: Index, cols: Index, name: Any, g: LabelledShape) -> None:
     """Raise if a line of the table has no value."""
     missing = np.isnan(values)
     if missing.any():

@@ -12,14 +12,21 @@ import numpy as np
 import scipy.linalg
 
 from kronfill._types import Floats, Index
-from kronfill.estimators.fitted.bilinear import Basis, Combined, Factored, Features, Sections, Table
+from kronfill.estimators.fitted.bilinear import (
+    Basis,
+    Combined,
+    Factored,
+    Features,
+    Sections,
+    ValueBasis,
+)
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 
-__all__ = ["Axis", "FeatureAxis", "IndicatorAxis", "KernelAxis"]
+__all__ = ["FactorAxis", "FeatureAxis", "IndicatorAxis", "KernelAxis"]
 
 
-class Axis(ABC):
+class FactorAxis(ABC):
     """Factor ``phi`` at the observed ``items``; ``at`` is the position there of each entry."""
 
     items: Index
@@ -42,7 +49,7 @@ class Axis(ABC):
         return np.asarray(self.phi @ coefficients)
 
 
-class KernelAxis(Axis):
+class KernelAxis(FactorAxis):
     """An axis with a kernel, factored at the observed items only."""
 
     def __init__(self, kernel: Kernel, index: Index) -> None:
@@ -57,7 +64,7 @@ class KernelAxis(Axis):
             self.phi = self._factor.phi
 
     def basis(self, coef: Floats) -> Basis:
-        """See :class:`Axis`."""
+        """See :class:`FactorAxis`."""
         pivots = self._factor.pivots
         if pivots is None:
             return Combined(Factored(self._kernel, self._factor), coef)
@@ -67,7 +74,7 @@ class KernelAxis(Axis):
         return Combined(Sections(self._kernel, self.items[pivots]), turned)
 
 
-class FeatureAxis(Axis):
+class FeatureAxis(FactorAxis):
     """An axis with a feature matrix."""
 
     def __init__(self, table: FeatureTable, index: Index) -> None:
@@ -76,11 +83,11 @@ class FeatureAxis(Axis):
         self.phi = self._features.known(self.items)
 
     def basis(self, coef: Floats) -> Basis:
-        """See :class:`Axis`."""
+        """See :class:`FactorAxis`."""
         return Combined(self._features, coef)
 
 
-class IndicatorAxis(Axis):
+class IndicatorAxis(FactorAxis):
     """An axis of which nothing is known: one indicator per item."""
 
     def __init__(self, size: int, index: Index) -> None:
@@ -89,15 +96,15 @@ class IndicatorAxis(Axis):
         self.phi = np.eye(len(self.items))
 
     def basis(self, coef: Floats) -> Basis:
-        """See :class:`Axis`."""
-        return Table(self.coefficients(coef))
+        """See :class:`FactorAxis`."""
+        return ValueBasis(self.coefficients(coef))
 
     def coefficients(self, coef: Floats) -> Floats:
-        """See :class:`Axis`."""
+        """See :class:`FactorAxis`."""
         out = np.zeros((self._size, coef.shape[1]))
         out[self.items] = coef
         return out
 
     def values(self, coefficients: Floats) -> Floats:
-        """See :class:`Axis`."""
+        """See :class:`FactorAxis`."""
         return coefficients[self.items]

@@ -20,7 +20,7 @@ from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 from kronfill.ridge.effects import AdditiveEffects
 
-__all__ = ["Basis", "Bilinear", "Combined", "Factored", "Features", "Sections", "Table"]
+__all__ = ["Basis", "Bilinear", "Combined", "Factored", "Features", "Sections", "ValueBasis"]
 
 PAIR_FLOATS = 16_000_000
 
@@ -127,7 +127,7 @@ class Combined(Basis):
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Basis):
+class ValueBasis(Basis):
     """Values with nothing behind them: a new item gets zeros."""
 
     values: Floats

@@ -18,13 +18,13 @@ import scipy.sparse as sp
 
 from kronfill._types import Floats, Index
 from kronfill.core.loops.tables import SparseTables
-from kronfill.estimators.fitted.bilinear import Basis, Bilinear, Table
+from kronfill.estimators.fitted.bilinear import Basis, Bilinear, ValueBasis
 from kronfill.kernels.algebra import Parts
 from kronfill.kernels.base import Kernel
 from kronfill.ridge.effects import AdditiveEffects
-from kronfill.ridge.problem import Sampled, SplitLike
+from kronfill.ridge.problem import FactorPlusIdentityLike, Sampled
 
-__all__ = ["SplitModel", "Stacked"]
+__all__ = ["IdentityForm", "Stacked"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class _Smooth(Basis):
 
 
 @dataclass(frozen=True, eq=False)
-class SplitModel:
+class IdentityForm:
     """F from the dual vector, for kernels that were split."""
 
     row_part: Bilinear
@@ -69,14 +69,14 @@ class SplitModel:
     def of(
         cls,
         kernels: tuple[Kernel, Kernel],
-        splits: tuple[SplitLike, SplitLike],
+        splits: tuple[FactorPlusIdentityLike, FactorPlusIdentityLike],
         sampled: Sampled,
         dual: Floats,
         effects: AdditiveEffects | None,
-    ) -> SplitModel:
+    ) -> IdentityForm:
         """Sum over the observations once for each table."""
         row, col = (_Smooth(k, s.factor) for k, s in zip(kernels, splits, strict=True))
-        ew, eh = (split.ridge for split in splits)
+        ew, eh = (split.identity for split in splits)
         mask = sampled.mask
         tables = SparseTables(mask.by_rows, mask.by_cols)
         d = mask.by_rows.gather(dual)
@@ -85,7 +85,7 @@ class SplitModel:
         phi = row.known(None)
         left = _Extended(row, phi.T @ y, ew * y)
         first = Bilinear(left, col, None, effects, sampled.shape)
-        second = Bilinear(row, Table(eh * z), None, None, sampled.shape)
+        second = Bilinear(row, ValueBasis(eh * z), None, None, sampled.shape)
         return cls(first, second, sampled.sparse(ew * eh * dual))
 
     @property

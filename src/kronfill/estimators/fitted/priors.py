@@ -13,11 +13,11 @@ from kronfill.core.low_rank import LowRankFactor
 from kronfill.estimators.fitted.bilinear import Combined
 from kronfill.kernels._newitems import new_diagonal
 from kronfill.kernels.base import Kernel
-from kronfill.ridge.identity_system import Split
+from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import KernelLike
 from kronfill.solvers.half_steps import GivenFactor
 from kronfill.solvers.primal import FACTOR_RTOL
-from kronfill.uncertainty.queries import Side
+from kronfill.uncertainty.queries import QueriedItems
 
 __all__ = ["AxisPrior", "CutPrior", "KernelPrior"]
 
@@ -36,19 +36,19 @@ class AxisPrior(ABC):
         """Its factor for all known items."""
 
     @cached_property
-    def split(self) -> Split:
+    def split(self) -> FactorPlusIdentity:
         """The kernel less its identity part, factored, and that part."""
-        return Split.of(self.kernel, FACTOR_RTOL)
+        return FactorPlusIdentity.of(self.kernel, FACTOR_RTOL)
 
     @property
     def rank(self) -> int:
         """Its rank; with an identity part that is full, and known without any work."""
         return self.kernel.n if self.kernel.split()[1] else self.phi.shape[1]
 
-    def known(self, items: Index) -> Side:
+    def known(self, items: Index) -> QueriedItems:
         """Items of the table."""
         kernel = self.kernel
-        return Side(
+        return QueriedItems(
             items,
             kernel.diagonal()[items],
             lambda part, others: kernel.block(items[part], others),
@@ -56,7 +56,7 @@ class AxisPrior(ABC):
         )
 
     @abstractmethod
-    def new(self, description: Any) -> Side:
+    def new(self, description: Any) -> QueriedItems:
         """New items, described as the kernel wants them."""
 
 
@@ -80,10 +80,10 @@ class KernelPrior(AxisPrior):
         """See :class:`AxisPrior`."""
         return self._factor.phi
 
-    def new(self, description: Any) -> Side:
+    def new(self, description: Any) -> QueriedItems:
         """See :class:`AxisPrior`."""
         cross = self._kernel.cross(description)
-        return Side(
+        return QueriedItems(
             np.full(len(cross), -1),
             new_diagonal(self._kernel, description),
             lambda part, items: cross[np.ix_(part, items)],
@@ -113,13 +113,13 @@ class CutPrior(AxisPrior):
         """See :class:`AxisPrior`."""
         return self._cut.phi
 
-    def new(self, description: Any) -> Side:
+    def new(self, description: Any) -> QueriedItems:
         """See :class:`AxisPrior`."""
         whole = self._basis.basis.new(description)
         phi = whole @ self._basis.coef
         carried = np.einsum("ij,ij->i", whole, whole)
         own = np.maximum(new_diagonal(self._whole, description) - carried, 0.0)
-        return Side(
+        return QueriedItems(
             np.full(len(phi), -1),
             np.einsum("ij,ij->i", phi, phi) + own,
             lambda part, items: phi[part] @ self.phi[items].T,

@@ -20,7 +20,7 @@ from kronfill.estimators.updates.online import Online, check_one
 from kronfill.kernels._newitems import new_diagonal
 from kronfill.kernels.base import Kernel
 from kronfill.online.growing_dual import GrowingDual, NewItem
-from kronfill.online.running import Batch
+from kronfill.online.running import Change
 from kronfill.online.warm import WarmStart
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.ridge.trust import vouched
@@ -100,7 +100,7 @@ class OnlineDual(Online):
             raise DataError(msg)
         counts = gone[_weights(old)[gone] > 0]
         weights = _weights(old)[counts]
-        part = Batch(old.rows[counts], old.cols[counts], old.values[counts], weights)
+        part = Change(old.rows[counts], old.cols[counts], old.values[counts], weights)
         change = (part.sampled(old.shape, None), -1)
         places = (np.cumsum(_weights(old) > 0) - 1)[counts]  # where they are in the system
         self._renew(old.take(keep), lambda dual, _: dual.remove(places), change)

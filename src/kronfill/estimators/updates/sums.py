@@ -15,11 +15,11 @@ from kronfill.data import Observations
 from kronfill.errors import DataError
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear
 from kronfill.estimators.inputs import check_largest
-from kronfill.estimators.posterior import Reading
+from kronfill.estimators.posterior import GaussianProcess
 from kronfill.estimators.updates.online import Online, check_one
 from kronfill.online.grouped_sums import GroupedSums
 from kronfill.online.growing_dual import NewItem
-from kronfill.online.running import SOLVER, Batch, RunningSums
+from kronfill.online.running import SOLVER, Change, RunningSums
 from kronfill.online.summed_posterior import SummedPosterior, nothing_sampled
 from kronfill.online.two_way_sums import TwoWaySums
 from kronfill.ridge.solution import Solution, Status
@@ -150,7 +150,7 @@ class OnlineSums(Online):
         self._from_table = True
         self.solution_.warn(stacklevel=4)
 
-    def _read(self) -> Reading:
+    def _read(self) -> GaussianProcess:
         if "observations_" in vars(self):
             return super()._read()
         self._check_unchanged()
@@ -191,14 +191,14 @@ class _Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class SummedReading(Reading):
+class SummedReading(GaussianProcess):
     """The Gaussian-process reading of running sums."""
 
     sums: RunningSums
 
     @property
     def dof(self) -> int:
-        """See :class:`Reading`."""
+        """See :class:`GaussianProcess`."""
         return self._summed.dof
 
     @cached_property
@@ -207,12 +207,12 @@ class SummedReading(Reading):
 
     @property
     def posterior(self) -> Posterior:
-        """See :class:`Reading`."""
+        """See :class:`GaussianProcess`."""
         return self._summed
 
     @property
     def sampler(self) -> Any:
-        """See :class:`Reading`."""
+        """See :class:`GaussianProcess`."""
         msg = (
             "A block of more than 2,000 entries is sampled by fits to simulated observations, and "
             "the observations were not kept. Sample smaller blocks, or fit anew."
@@ -220,13 +220,13 @@ class SummedReading(Reading):
         raise DataError(msg)
 
 
-def _batch(observations: Observations) -> Batch:
+def _batch(observations: Observations) -> Change:
     """The observations that count, with their weights."""
     o = observations
     if o.weights is None:
-        return Batch(o.rows, o.cols, o.values, np.ones(o.m))
+        return Change(o.rows, o.cols, o.values, np.ones(o.m))
     used = o.weights > 0
-    return Batch(o.rows[used], o.cols[used], o.values[used], o.weights[used])
+    return Change(o.rows[used], o.cols[used], o.values[used], o.weights[used])
 
 
 def _empty_sums(row_phi: Floats, col_phi: Floats, mu: float, kind: Any) -> RunningSums:

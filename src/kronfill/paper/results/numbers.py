@@ -13,7 +13,7 @@ from kronfill.paper.methods import METHODS
 from kronfill.paper.results.page import costs
 from kronfill.paper.results.pairs import paired, ratio
 from kronfill.paper.results.table import Point
-from kronfill.paper.results.verdict import Verdict
+from kronfill.paper.results.verdict import CurveVerdict
 
 __all__ = ["numbers"]
 
@@ -21,7 +21,10 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def numbers(
-    points: Sequence[Point], records: Records, judged: Sequence[Verdict], bounds: Sequence[Limit]
+    points: Sequence[Point],
+    records: Records,
+    judged: Sequence[CurveVerdict],
+    bounds: Sequence[Limit],
 ) -> str:
     """All tables that the page about the figure refers to.
 
@@ -31,7 +34,7 @@ def numbers(
         The table.
     records : sequence of mapping
         Rows of the store.
-    judged : sequence of Verdict
+    judged : sequence of CurveVerdict
         One per curve.
     bounds : sequence of Limit
         Bounds over the same sizes.
@@ -46,7 +49,7 @@ def numbers(
         "Written by `kronfill reproduce fig1`.",
         "## Test losses, ours ± one standard error, and the paper's",
         _losses(points),
-        "## Verdict per curve",
+        "## CurveVerdict per curve",
         _verdicts(judged),
         "## KMC: two solvers of the same problem, on the same realisations",
         _solvers(records, "kmc-rowwise"),
@@ -82,7 +85,7 @@ def _losses(points: Sequence[Point]) -> str:
     return _table(("panel", "method", "N", "ours", "paper", "deviation", "realisations"), rows)
 
 
-def _verdicts(judged: Sequence[Verdict]) -> str:
+def _verdicts(judged: Sequence[CurveVerdict]) -> str:
     rows = [[f"({v.panel})", v.algorithm, v.metric, v.word, v.sentence] for v in judged]
     return _table(("panel", "method", "loss", "verdict", "why"), rows)
 

@@ -14,8 +14,8 @@ from kronfill.paper.limits import CLIP, DELTA, Limit
 from kronfill.paper.methods import METHODS
 from kronfill.paper.results.pairs import paired
 from kronfill.paper.results.table import Point
-from kronfill.paper.results.verdict import Verdict
-from kronfill.paper.running.work import Settings
+from kronfill.paper.results.verdict import CurveVerdict
+from kronfill.paper.running.work import CellSettings
 
 __all__ = ["costs", "page"]
 
@@ -51,9 +51,9 @@ BOUNDS_NOTE = (
 def page(
     points: Sequence[Point],
     records: Sequence[Mapping[str, Any]],
-    judged: Sequence[Verdict],
+    judged: Sequence[CurveVerdict],
     bounds: Sequence[Limit],
-    settings: Settings,
+    settings: CellSettings,
     pictures: Mapping[str, bytes],
 ) -> str:
     """The HTML page of a run.
@@ -64,11 +64,11 @@ def page(
         The table.
     records : sequence of mapping
         Rows of the store.
-    judged : sequence of Verdict
+    judged : sequence of CurveVerdict
         One per curve.
     bounds : sequence of Limit
         Bounds over the same sizes.
-    settings : Settings
+    settings : CellSettings
         Seed and constants of the run.
     pictures : mapping of str to bytes
         PNG files: "fig1", "fig1-variants", "fig1-bounds" and "fig1-costs".
@@ -86,7 +86,7 @@ def page(
         "<h2>The figure</h2>",
         _image(pictures["fig1"], "Figure 1: ours as lines, the paper's values as open markers"),
         FIGURE_NOTE,
-        "<h2>Verdict per curve</h2>",
+        "<h2>CurveVerdict per curve</h2>",
         _verdict_table(judged),
         "<h2>What the curves of MC and KMC hang on</h2>",
         _image(pictures["fig1-variants"], "Test loss of the variants of MC and KMC"),
@@ -136,7 +136,7 @@ def costs(records: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, float, f
     return found
 
 
-def _introduction(records: Sequence[Mapping[str, Any]], settings: Settings) -> str:
+def _introduction(records: Sequence[Mapping[str, Any]], settings: CellSettings) -> str:
     done = sum(row["status"] == "done" for row in records)
     mu = "; ".join(
         f"({panel}) " + ", ".join(f"{name} {value:g}" for name, value in values.items())
@@ -171,7 +171,7 @@ def _image(png: bytes, alt: str) -> str:
     return f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{code}">'
 
 
-def _verdict_table(judged: Sequence[Verdict]) -> str:
+def _verdict_table(judged: Sequence[CurveVerdict]) -> str:
     rows = "".join(
         f'<tr><td class="text">({v.panel})</td><td class="text">{v.algorithm}</td>'
         f'<td class="text">{v.metric}</td>'

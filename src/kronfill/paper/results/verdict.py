@@ -11,7 +11,7 @@ import numpy as np
 from kronfill.paper.published import METRICS, PANELS
 from kronfill.paper.results.table import Point, algorithms_shown, curves
 
-__all__ = ["Verdict", "verdicts"]
+__all__ = ["CurveVerdict", "verdicts"]
 
 TOLERANCE = {"MC": 0.20, "KMC": 0.20, "KKMCEX": 0.15}
 """Relative deviation up to which a curve agrees, if it is not within two standard errors anyway."""
@@ -20,7 +20,7 @@ ROUNDING = 1e-20
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CurveVerdict:
     """Judgement on one of the 18 curves.
 
     Attributes
@@ -40,7 +40,7 @@ class Verdict:
     sentence: str
 
 
-def verdicts(points: Iterable[Point]) -> list[Verdict]:
+def verdicts(points: Iterable[Point]) -> list[CurveVerdict]:
     """Judge every curve of the figure.
 
     Parameters
@@ -50,7 +50,7 @@ def verdicts(points: Iterable[Point]) -> list[Verdict]:
 
     Returns
     -------
-    list of Verdict
+    list of CurveVerdict
         18 of them.
 
     Examples
@@ -69,13 +69,13 @@ def verdicts(points: Iterable[Point]) -> list[Verdict]:
     ]
 
 
-def _judge(panel: str, algorithm: str, metric: str, row: Sequence[Point]) -> Verdict:
+def _judge(panel: str, algorithm: str, metric: str, row: Sequence[Point]) -> CurveVerdict:
     compared = [p for p in row if math.isfinite(p.paper)]
     if not compared:
-        return Verdict(panel, algorithm, metric, "not run", "No cell of this curve was run.")
+        return CurveVerdict(panel, algorithm, metric, "not run", "No cell of this curve was run.")
     if max(p.paper for p in compared) < ROUNDING:
-        return Verdict(panel, algorithm, metric, *_rounding(compared))
-    return Verdict(panel, algorithm, metric, *_compare(compared, TOLERANCE[algorithm]))
+        return CurveVerdict(panel, algorithm, metric, *_rounding(compared))
+    return CurveVerdict(panel, algorithm, metric, *_compare(compared, TOLERANCE[algorithm]))
 
 
 def _rounding(row: Sequence[Point]) -> tuple[str, str]:

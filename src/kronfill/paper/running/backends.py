@@ -20,7 +20,7 @@ from typing import Any
 from kronfill._optional import needed
 from kronfill.errors import ParameterError
 from kronfill.paper.running.spec import Cell
-from kronfill.paper.running.work import Settings, failed_record, run_cell
+from kronfill.paper.running.work import CellSettings, failed_record, run_cell
 
 __all__ = ["Backend", "Dask", "Processes", "Serial", "backend_for"]
 
@@ -32,7 +32,7 @@ class Backend(ABC):
     """A way to run cells."""
 
     @abstractmethod
-    def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[dict[str, Any]]:
+    def run(self, cells: Sequence[Cell], settings: CellSettings) -> Iterator[dict[str, Any]]:
         """Records of the cells, as they complete."""
 
 
@@ -40,7 +40,7 @@ class Backend(ABC):
 class Serial(Backend):
     """One cell after the other in this process."""
 
-    def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[dict[str, Any]]:
+    def run(self, cells: Sequence[Cell], settings: CellSettings) -> Iterator[dict[str, Any]]:
         """See :class:`Backend`."""
         for cell in cells:
             yield run_cell(cell, settings)
@@ -67,7 +67,7 @@ class Processes(Backend):
             msg = f"workers must be at least 1, got {self.workers}"
             raise ParameterError(msg)
 
-    def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[dict[str, Any]]:
+    def run(self, cells: Sequence[Cell], settings: CellSettings) -> Iterator[dict[str, Any]]:
         """See :class:`Backend`."""
         waiting = [list(group) for _, group in groupby(cells, key=_data_of)][::-1]
         while waiting:
@@ -80,7 +80,7 @@ class Processes(Backend):
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _drain(
-        self, pool: ProcessPoolExecutor, waiting: list[list[Cell]], settings: Settings
+        self, pool: ProcessPoolExecutor, waiting: list[list[Cell]], settings: CellSettings
     ) -> Iterator[dict[str, Any]]:
         """Hand out groups of cells until none is left or the pool breaks."""
         running: dict[Future[list[dict[str, Any]]], list[Cell]] = {}
@@ -103,7 +103,7 @@ def _data_of(cell: Cell) -> tuple[str, int, int]:
     return cell.panel, cell.size, cell.realization
 
 
-def _run_group(cells: Sequence[Cell], settings: Settings) -> list[dict[str, Any]]:
+def _run_group(cells: Sequence[Cell], settings: CellSettings) -> list[dict[str, Any]]:
     return [run_cell(cell, settings) for cell in cells]
 
 
@@ -125,7 +125,7 @@ class Dask(Backend):
 
     cluster: Any
 
-    def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[dict[str, Any]]:
+    def run(self, cells: Sequence[Cell], settings: CellSettings) -> Iterator[dict[str, Any]]:
         """See :class:`Backend`."""
         distributed = _distributed()
         if isinstance(self.cluster, distributed.Client):
@@ -135,7 +135,9 @@ class Dask(Backend):
             yield from _on_cluster(client, cells, settings)
 
 
-def _on_cluster(client: Any, cells: Sequence[Cell], settings: Settings) -> Iterator[dict[str, Any]]:
+def _on_cluster(
+    client: Any, cells: Sequence[Cell], settings: CellSettings
+) -> Iterator[dict[str, Any]]:
     distributed = _distributed()
     futures = {
         client.submit(run_cell, cell, settings, pure=False, retries=3, priority=-rank): cell

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from kronfill.paper.running.backends import Backend
-from kronfill.paper.running.spec import Cell, Plan
+from kronfill.paper.running.spec import Cell, RunPlan
 from kronfill.paper.running.store import Store
-from kronfill.paper.running.work import Settings
+from kronfill.paper.running.work import CellSettings
 
-__all__ = ["Watcher", "missing_cells", "run_plan"]
+__all__ = ["RunWatcher", "missing_cells", "run_plan"]
 
 ATTEMPTS = 3
 
 
-class Watcher:
+class RunWatcher:
     """Someone who wants to know how a run goes; this one does not."""
 
     def begin(self, cells: Sequence[Cell]) -> None:
@@ -25,12 +25,12 @@ class Watcher:
         """A cell is done, or has failed in every attempt."""
 
 
-def missing_cells(plan: Plan, store: Store) -> list[Cell]:
+def missing_cells(plan: RunPlan, store: Store) -> list[Cell]:
     """Cells of the plan that the store does not have, or has as failed.
 
     Parameters
     ----------
-    plan : Plan
+    plan : RunPlan
         What is wanted.
     store : Store
         What is there.
@@ -44,25 +44,25 @@ def missing_cells(plan: Plan, store: Store) -> list[Cell]:
 
 
 def run_plan(
-    plan: Plan,
-    settings: Settings,
+    plan: RunPlan,
+    settings: CellSettings,
     store: Store,
     backend: Backend,
-    watcher: Watcher | None = None,
+    watcher: RunWatcher | None = None,
 ) -> list[dict[str, Any]]:
     """Do every cell that is missing and write each as it completes.
 
     Parameters
     ----------
-    plan : Plan
+    plan : RunPlan
         What is wanted.
-    settings : Settings
+    settings : CellSettings
         Seed and constants.
     store : Store
         Where finished cells go.
     backend : Backend
         Where the work is done.
-    watcher : Watcher, optional
+    watcher : RunWatcher, optional
         Is told what will be done and what is done.
 
     Returns
@@ -71,7 +71,7 @@ def run_plan(
         Cells of the plan that failed in every attempt; they stay in the store, marked as failed,
         and the next run tries them again.
     """
-    watcher = watcher or Watcher()
+    watcher = watcher or RunWatcher()
     waiting = missing_cells(plan, store)
     watcher.begin(waiting)
     failed: list[dict[str, Any]] = []

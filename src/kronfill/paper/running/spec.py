@@ -13,7 +13,7 @@ from kronfill.paper.methods import METHODS
 from kronfill.paper.published import PANELS, SIZES
 from kronfill.paper.synthetic import SAMPLES
 
-__all__ = ["Cell", "Plan", "panel_of", "snr_of"]
+__all__ = ["Cell", "RunPlan", "panel_of", "snr_of"]
 
 CHEAP = 1.0
 """Seconds up to which drawing the data is a large part of a cell."""
@@ -78,7 +78,7 @@ def snr_of(panel: str) -> float:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """Which cells make up a run.
 
     Parameters
@@ -94,8 +94,8 @@ class Plan:
 
     Examples
     --------
-    >>> from kronfill.paper.running.spec import Plan
-    >>> plan = Plan(sizes=(100,), panels=("a",), counts={"kkmcex": 2})
+    >>> from kronfill.paper.running.spec import RunPlan
+    >>> plan = RunPlan(sizes=(100,), panels=("a",), counts={"kkmcex": 2})
     >>> [cell.key for cell in plan.cells()]
     ['a-100-0-kkmcex', 'a-100-1-kkmcex']
     """

@@ -18,7 +18,7 @@ from typing import Any
 from kronfill._atomic import written_whole
 from kronfill._optional import needed
 from kronfill.errors import DataError
-from kronfill.paper.running.work import Settings, versions
+from kronfill.paper.running.work import CellSettings, versions
 
 __all__ = ["Store"]
 
@@ -33,7 +33,7 @@ class Store:
     ----------
     path : Path
         The folder; made if it is not there.
-    settings : Settings
+    settings : CellSettings
         Seed and constants of the run. A folder that was begun with others is refused: their numbers
         do not belong together.
 
@@ -47,8 +47,8 @@ class Store:
     >>> import tempfile, pathlib
     >>> from kronfill.paper.running.spec import Cell
     >>> from kronfill.paper.running.store import Store
-    >>> from kronfill.paper.running.work import Settings, run_cell
-    >>> settings = Settings(0, 1.35, 0.45, {"a": {"kkmcex": 1e-6}})
+    >>> from kronfill.paper.running.work import CellSettings, run_cell
+    >>> settings = CellSettings(0, 1.35, 0.45, {"a": {"kkmcex": 1e-6}})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = Store(pathlib.Path(folder), settings)
     ...     store.put(run_cell(Cell("kkmcex", 100, "a", 0), settings))
@@ -56,7 +56,7 @@ class Store:
     {'a-100-0-kkmcex'}
     """
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path, settings: CellSettings) -> None:
         _pyarrow()
         self.path = Path(path)
         self._parts = self.path / "parts"
@@ -66,7 +66,7 @@ class Store:
         if sum(1 for _ in self._parts.glob("*.parquet")) >= MERGE_FROM:
             self.merge()
 
-    def _claim(self, settings: Settings) -> None:
+    def _claim(self, settings: CellSettings) -> None:
         """Write down what the cells are made with, or compare it with what is written."""
         note = self.path / "run.json"
         wanted = json.loads(json.dumps(asdict(settings)))

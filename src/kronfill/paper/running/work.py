@@ -22,11 +22,11 @@ from kronfill.paper.running.seeds import Purpose, data_seed, start_seed
 from kronfill.paper.running.spec import Cell, snr_of
 from kronfill.paper.synthetic import Draw, draw
 
-__all__ = ["Settings", "failed_record", "run_cell", "settings_for", "versions"]
+__all__ = ["CellSettings", "failed_record", "run_cell", "settings_for", "versions"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class CellSettings:
     """What all cells of a run share.
 
     Attributes
@@ -59,7 +59,7 @@ class Settings:
         return float(self.mu[panel][tuned])
 
 
-def settings_for(seed: int) -> Settings:
+def settings_for(seed: int) -> CellSettings:
     """Settings with the constants that come with the package.
 
     Parameters
@@ -69,7 +69,7 @@ def settings_for(seed: int) -> Settings:
 
     Returns
     -------
-    Settings
+    CellSettings
 
     Examples
     --------
@@ -80,7 +80,7 @@ def settings_for(seed: int) -> Settings:
     found = load_constants()
     data = found["data"]
     mu = {panel: dict(values) for panel, values in found["mu"]["values"].items()}
-    return Settings(seed, data["exponent"], data["power"], mu)
+    return CellSettings(seed, data["exponent"], data["power"], mu)
 
 
 @cache
@@ -100,14 +100,14 @@ def _data(
     return draw(size, snr_of(panel), chosen, exponent=exponent, power=power)
 
 
-def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
+def run_cell(cell: Cell, settings: CellSettings) -> dict[str, Any]:
     """Draw the data, fit, measure. An error is reported, not raised.
 
     Parameters
     ----------
     cell : Cell
         What to do.
-    settings : Settings
+    settings : CellSettings
         Seed and constants.
 
     Returns
@@ -119,8 +119,8 @@ def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
     Examples
     --------
     >>> from kronfill.paper.running.spec import Cell
-    >>> from kronfill.paper.running.work import Settings, run_cell
-    >>> settings = Settings(0, 1.35, 0.45, {"a": {"kkmcex": 1e-6}})
+    >>> from kronfill.paper.running.work import CellSettings, run_cell
+    >>> settings = CellSettings(0, 1.35, 0.45, {"a": {"kkmcex": 1e-6}})
     >>> found = run_cell(Cell("kkmcex", 100, "a", 0), settings)
     >>> found["status"], found["train"] < found["test"]
     ('done', True)
@@ -134,12 +134,12 @@ def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
     return record
 
 
-def failed_record(cell: Cell, settings: Settings, error: str) -> dict[str, Any]:
+def failed_record(cell: Cell, settings: CellSettings, error: str) -> dict[str, Any]:
     """The record of a cell that could not be done, with the reason."""
     return {**_header(cell, settings), "status": "failed", "error": error}
 
 
-def _header(cell: Cell, settings: Settings) -> dict[str, Any]:
+def _header(cell: Cell, settings: CellSettings) -> dict[str, Any]:
     """What the cell is and what it was done with; results still missing."""
     key = data_seed(settings.seed, cell.panel, cell.size, cell.realization).spawn_key
     return {
@@ -164,7 +164,7 @@ def _header(cell: Cell, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _results(cell: Cell, settings: Settings) -> dict[str, Any]:
+def _results(cell: Cell, settings: CellSettings) -> dict[str, Any]:
     where = cell.panel, cell.size, cell.realization
     times = [time.perf_counter()]
     made = _data(*where, settings.seed, settings.exponent, settings.power)

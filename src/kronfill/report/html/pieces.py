@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from kronfill.report.verdicts import Verdict
+from kronfill.report.verdicts import Finding
 
 __all__ = ["fact_table", "scrolling", "section", "table"]
 
 
-def section(key: str, title: str, verdict: Verdict | None, body: str) -> str:
+def section(key: str, title: str, verdict: Finding | None, body: str) -> str:
     """A section: heading, verdict, what it is about."""
     lead = "" if verdict is None else f'<p class="lead {verdict.tone}">{verdict.text}</p>'
     return f'<section aria-labelledby="{key}"><h2 id="{key}">{title}</h2>{lead}{body}</section>'

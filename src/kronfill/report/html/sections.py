@@ -11,7 +11,7 @@ from kronfill.report.html.formats import Numbers
 from kronfill.report.html.pictures import STATUS, palette
 from kronfill.report.html.pieces import fact_table, scrolling, section, table
 from kronfill.report.html.viewer import picture
-from kronfill.report.verdicts import WHAT, Verdict, part_verdict
+from kronfill.report.verdicts import WHAT, Finding, part_verdict
 from kronfill.report.words import CENTERS, METHODS, SCHEMES, SURPRISING, UNCERTAIN
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-def data_section(n: Numbers, verdict: Verdict) -> str:
+def data_section(n: Numbers, verdict: Finding) -> str:
     """What went in and what was missing."""
     data = n.tree["data"]
     lines = [
@@ -66,7 +66,7 @@ def data_section(n: Numbers, verdict: Verdict) -> str:
     return section("data", "What went in", verdict, body)
 
 
-def method_section(n: Numbers, verdict: Verdict) -> str:
+def method_section(n: Numbers, verdict: Finding) -> str:
     """The method, its parameters, and the error along the ridge weight."""
     method = n.tree["method"]
     how = "chosen by the error on left-out entries" if method["mu_asked"] == "auto" else "given"
@@ -125,7 +125,7 @@ def _curve(n: Numbers) -> str:
     )
 
 
-def accuracy_section(n: Numbers, verdict: Verdict) -> str:
+def accuracy_section(n: Numbers, verdict: Finding) -> str:
     """Accuracy by cross-validation, for known and for new rows and columns."""
     found = n.tree["accuracy"]
     if not found["parts"]:
@@ -173,7 +173,7 @@ def _part(n: Numbers, k: int, part: dict[str, Any]) -> str:
     )
 
 
-def entries_section(n: Numbers, verdict: Verdict) -> str:
+def entries_section(n: Numbers, verdict: Finding) -> str:
     """Why the most uncertain and the most surprising entries are predicted as they are."""
     blocks = []
     for key, title, text in (
@@ -233,7 +233,7 @@ def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
     )
 
 
-def guarantee_section(n: Numbers, verdict: Verdict) -> str:
+def guarantee_section(n: Numbers, verdict: Finding) -> str:
     """The certificate, or what it needs."""
     found = n.tree["guarantee"]
     if found is None:

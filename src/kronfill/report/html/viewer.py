@@ -11,12 +11,12 @@ from kronfill.report.cells import decoded
 from kronfill.report.html.formats import Numbers
 from kronfill.report.html.pictures import STATUS, VALUES, WIDTHS, Color, palette, png_uri
 from kronfill.report.html.pieces import section
-from kronfill.report.verdicts import Verdict
+from kronfill.report.verdicts import Finding
 
 __all__ = ["picture", "table_section"]
 
 
-def table_section(n: Numbers, verdict: Verdict) -> str:
+def table_section(n: Numbers, verdict: Finding) -> str:
     """The completed table as a picture, with uncertainty."""
     cells = n.tree["cells"]
     if cells["averaged"]:

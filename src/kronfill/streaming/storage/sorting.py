@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.errors import DuplicateEntryError, EmptyDataError, MemoryLimitError, StorageError
-from kronfill.streaming.columns import Axis, Batch
+from kronfill.streaming.columns import Batch, TableAxis
 from kronfill.streaming.long_table import LongTable
 from kronfill.streaming.storage.files import mapped, read_json, write_whole
 from kronfill.streaming.storage.partitions import Partition, Partitions
@@ -45,7 +45,7 @@ Notice = Callable[[str, int, int], None]
 
 def prepare(
     table: LongTable,
-    axes: tuple[Axis, Axis],
+    axes: tuple[TableAxis, TableAxis],
     by: int,
     folder: Path,
     batch: int,
@@ -57,10 +57,10 @@ def prepare(
     ----------
     table : LongTable
         The observations.
-    axes : pair of Axis
+    axes : pair of TableAxis
         Rows and columns.
     by : {0, 1}
-        Axis whose items are the outer ones.
+        TableAxis whose items are the outer ones.
     folder : Path
         Where the partitions go.
     batch : int
@@ -96,14 +96,18 @@ def prepare(
 class _Runs:
     """Sorted batches on disk, and the journal that says how far the table has been read."""
 
-    def __init__(self, table: LongTable, axes: tuple[Axis, Axis], by: int, folder: Path) -> None:
+    def __init__(
+        self, table: LongTable, axes: tuple[TableAxis, TableAxis], by: int, folder: Path
+    ) -> None:
         self.table, self.axes, self.by = table, axes, by
         self.folder = folder
         self.path = folder / "runs"
         self.journal: dict[str, Any] = {}
 
     @classmethod
-    def begin(cls, table: LongTable, axes: tuple[Axis, Axis], by: int, folder: Path) -> _Runs:
+    def begin(
+        cls, table: LongTable, axes: tuple[TableAxis, TableAxis], by: int, folder: Path
+    ) -> _Runs:
         """Start, or go on from what the journal says."""
         runs = cls(table, axes, by, folder)
         told = [table.fingerprint(), by, *((axis.size, axis.labels) for axis in axes)]
