@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 import kronfill as kf
 from kronfill.bounds import sampling_test
+from kronfill.completion.intervals import intervals_for
 from kronfill.report import write_report
 from kronfill.report.html.formats import written
 from kronfill.selection import ColumnKFold, EntryKFold, RowKFold, leave_out, mu_path
@@ -194,7 +195,7 @@ class Again:
         warm = self.seen.any(axis=1)
         half[warm] = np.nanmax(half[warm])
         assert np.isfinite(half).all()
-        told = kf.intervals.intervals_for(self.model, 1, "calibrated").told
+        told = intervals_for(self.model, 1, "calibrated").told
         return middle - half, middle + half, {"kind": "calibrated", "told": told}
 
     def cells(self):
