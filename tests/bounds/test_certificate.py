@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import GridSearchCV
 
 import kronfill as kf
-from kronfill.bounds.classes.strata import stratify
+from kronfill.bounds.routes import stratify
 from kronfill.errors import (
     DataError,
     DuplicateEntryError,

@@ -5,6 +5,10 @@ others? :func:`certificate` answers for a fitted model. Behind it: :func:`theore
 :func:`theorem_a2` and :func:`theorem_b`, the theorems of the paper as printed and corrected
 (:func:`theorem_1` to :func:`theorem_4`), hypothesis classes with exact and closed-form Rademacher
 complexities, and losses that know their range. Proofs are in docs/theory.md.
+
+``classes`` holds the hypothesis classes, ``complexity`` the random signs and what they cost. Not
+here: intervals for single entries (:mod:`kronfill.uncertainty`, conformal prediction) and accuracy
+on hidden entries (:mod:`kronfill.completion`), which prove nothing about the others.
 """
 
 from kronfill.bounds.bound import Assumption, Bound
@@ -14,8 +18,7 @@ from kronfill.bounds.classes.hypothesis import Complexity, HypothesisClass
 from kronfill.bounds.classes.nuclear import IMCBall, KMCBall, NuclearBall
 from kronfill.bounds.classes.rkhs import LocalBall, RKHSBall, TrainingSpan
 from kronfill.bounds.complexity.monte_carlo import MonteCarlo
-from kronfill.bounds.error import generalization_error
-from kronfill.bounds.losses import Absolute, Loss, Square, Truncated
+from kronfill.bounds.losses import Absolute, Loss, Square, Truncated, generalization_error
 from kronfill.bounds.sampling import SamplingTest, sampling_test
 from kronfill.bounds.splits import Sizes, Split
 from kronfill.bounds.theorems import theorem_1, theorem_2, theorem_3, theorem_4

@@ -14,7 +14,7 @@ import numpy as np
 from kronfill.bounds.bound import Assumption, Bound
 from kronfill.bounds.choices import Origin, origin
 from kronfill.bounds.complexity.monte_carlo import check_delta
-from kronfill.bounds.losses import Loss, Square, as_loss, check_range
+from kronfill.bounds.losses import Loss, Square, as_loss, as_value_range
 from kronfill.bounds.routes import Case, Route, class_routes, holdout_route
 from kronfill.bounds.sampling import SamplingTest, holdout_p_value, sampling_test
 from kronfill.bounds.splits import Sizes, Split
@@ -233,7 +233,7 @@ def certificate(
     >>> print(found.sentence[:62])
     With probability at least 0.95 over the choice of the observed
     """
-    limits = check_range(value_range)
+    limits = as_value_range(value_range)
     check_delta(delta)
     chosen = Square(clip=limits) if loss is None else as_loss(loss)
     _check_loss(chosen, limits)
@@ -271,7 +271,7 @@ def _routes(case: Case, holdout: Observations | None, candidates: int | None) ->
             routes[name] = _shared(route, candidates)
     if holdout is not None:
         if not np.isfinite(case.loss.bound):
-            msg = f"a hold-out needs a loss of finite range, got the {case.loss}; clip it."
+            msg = f"A hold-out needs a loss of finite range, got the {case.loss}; clip it."
             raise ParameterError(msg)
         routes["hold-out"] = holdout_route(case, holdout)
     return routes
@@ -281,7 +281,7 @@ def _observations(model: Any) -> Observations:
     found = vars(model).get("observations_")
     if not isinstance(found, Observations):
         msg = (
-            f"this {type(model).__name__} does not hold the observations it was fitted to "
+            f"This {type(model).__name__} does not hold the observations it was fitted to "
             "(observations_), which a certificate needs; fit it again."
         )
         raise ParameterError(msg)
@@ -327,7 +327,7 @@ def _check_values(observations: Any, limits: tuple[float, float], name: str) -> 
     low, high = float(observations.values.min()), float(observations.values.max())
     if low < limits[0] or high > limits[1]:
         msg = (
-            f"the {name} values go from {low:g} to {high:g}, outside the stated range "
+            f"The {name} values go from {low:g} to {high:g}, outside the stated range "
             f"[{limits[0]:g}, {limits[1]:g}]. State a range that all values are known to obey."
         )
         raise DataError(msg)
@@ -335,14 +335,14 @@ def _check_values(observations: Any, limits: tuple[float, float], name: str) -> 
 
 def _check_labels(train: Observations, holdout: Observations) -> None:
     """Raise if a row or column of the hold-out is another one in the training entries."""
-    for axis, own, held in (
+    for axis, labels, others in (
         ("row", train.row_labels, holdout.row_labels),
         ("column", train.col_labels, holdout.col_labels),
     ):
-        if own is None or held is None or own[: len(held)] == held:
+        if labels is None or others is None or labels[: len(others)] == others:
             continue
         at, (one, other) = next(
-            (at, pair) for at, pair in enumerate(zip_longest(held, own)) if pair[0] != pair[1]
+            (at, pair) for at, pair in enumerate(zip_longest(others, labels)) if pair[0] != pair[1]
         )
         msg = (
             f"The hold-out has other {axis}s than the model, or in another order: {axis} {at} is "

@@ -1,4 +1,4 @@
-"""Drawings of bounds; matplotlib is imported when one is asked for."""
+"""The drawing of a certificate; matplotlib is imported when one is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kronfill._optional import needed
 from kronfill.bounds.bound import Bound
 from kronfill.errors import ParameterError
 
-__all__ = ["draw_terms", "import_pyplot"]
+__all__ = ["draw_terms"]
 
 COLORS = {
     "training loss": "#4d4d4d",
@@ -25,18 +25,13 @@ COLORS = {
 }
 
 
-def import_pyplot() -> Any:
-    """Return matplotlib.pyplot, or say how to install it."""
-    return needed("matplotlib.pyplot", "Drawing")
-
-
 def draw_terms(bounds: Sequence[Bound], ceiling: float, ax: Any = None) -> Any:
     """Draw one stacked bar per bound, smallest at the top, and what a constant guarantees."""
     if not bounds:
-        msg = "there is nothing to draw: no bound was proved."
+        msg = "There is nothing to draw: no bound was proved."
         raise ParameterError(msg)
     if ax is None:
-        plt = import_pyplot()
+        plt = needed("matplotlib.pyplot", "Drawing")
         _, ax = plt.subplots(figsize=(8.0, 1.3 + 0.55 * len(bounds)), layout="constrained")
     ordered = sorted(bounds, key=lambda bound: -bound.value)
     labels = [name for name in COLORS if any(name in bound.terms for bound in ordered)]

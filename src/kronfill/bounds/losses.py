@@ -1,4 +1,4 @@
-"""Losses that know their range and their Lipschitz constant.
+"""Losses that know their range and their Lipschitz constant, and the generalization error.
 
 A transductive bound needs both: every loss value in one interval of width B, and
 ``|l(M, F) - l(M, F')| <= gamma |F - F'|``. The square loss has neither on the real line; clipping
@@ -16,10 +16,20 @@ from typing import Any, Self
 import numpy as np
 
 from kronfill._types import Floats
+from kronfill.data import Observations
 from kronfill.data._arrays import finite_array
-from kronfill.errors import DataError, ParameterError
+from kronfill.errors import DataError, ParameterError, ShapeError
+from kronfill.estimators.base import MatrixRegressor
 
-__all__ = ["Absolute", "Loss", "Square", "Truncated", "as_loss", "check_range"]
+__all__ = [
+    "Absolute",
+    "Loss",
+    "Square",
+    "Truncated",
+    "as_loss",
+    "as_value_range",
+    "generalization_error",
+]
 
 
 @dataclass(frozen=True)
@@ -55,8 +65,8 @@ class Loss(ABC):
 
     def __call__(self, values: Any, predictions: Any) -> Floats:
         """Loss of each entry."""
-        given = finite_array(values, "values"), finite_array(predictions, "predictions")
-        return self.scale * self._raw(*given)
+        checked = finite_array(values, "values"), finite_array(predictions, "predictions")
+        return self.scale * self._raw(*checked)
 
     def mean(self, values: Any, predictions: Any) -> float:
         """Mean loss."""
@@ -94,7 +104,7 @@ class Loss(ABC):
 
     def __mul__(self, factor: float) -> Self:
         if not isinstance(factor, Real) or not 0 < float(factor) < np.inf:
-            msg = f"a loss can be multiplied by a positive finite number only, got {factor!r}."
+            msg = f"A loss can be multiplied by a positive finite number only, got {factor!r}."
             raise ParameterError(msg)
         return replace(self, scale=self.scale * float(factor))
 
@@ -115,7 +125,7 @@ class _Clipped(Loss):
 
     def __post_init__(self) -> None:
         if self.clip is not None:
-            object.__setattr__(self, "clip", check_range(self.clip, "clip"))
+            object.__setattr__(self, "clip", as_value_range(self.clip, "clip"))
 
     @property
     def takes(self) -> tuple[float, float]:
@@ -135,7 +145,7 @@ class _Clipped(Loss):
         bad = np.flatnonzero(~((values >= low) & (values <= high)).ravel())
         if len(bad):
             msg = (
-                f"all values must lie in the stated range [{low:g}, {high:g}], got "
+                f"All values must lie in the stated range [{low:g}, {high:g}], got "
                 f"{values.ravel()[bad[0]]:g} at position {bad[0]} ({len(bad)} outside). State a "
                 "range that all values, observed or not, are known to obey."
             )
@@ -291,13 +301,71 @@ def as_loss(loss: Any) -> Loss:
     raise ParameterError(msg)
 
 
-def check_range(given: Any, name: str = "value_range") -> tuple[float, float]:
+def as_value_range(limits: Any, name: str = "value_range") -> tuple[float, float]:
     """Return a range (low, high) of finite numbers with low < high."""
     try:
-        low, high = (float(value) for value in given)
+        low, high = (float(value) for value in limits)
     except (TypeError, ValueError):
         low, high = np.nan, np.nan
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        msg = f"{name} must be two finite numbers (low, high) with low < high, got {given!r}."
+        msg = f"{name} must be two finite numbers (low, high) with low < high, got {limits!r}."
         raise ParameterError(msg)
     return low, high
+
+
+def generalization_error(
+    model: Any, train: Observations, test: Observations, loss: Any = "square"
+) -> float:
+    """Mean loss on test entries less mean loss on training entries, equation (8) of the paper.
+
+    Parameters
+    ----------
+    model : estimator, array-like of shape (N, L), or pair of arrays
+        A fitted model, a matrix of predictions, or the predictions at the training and at the test
+        entries.
+    train, test : Observations
+        The entries with their values.
+    loss : Loss, "square" or "absolute", default="square"
+        Such as ``Square(clip=(low, high))`` or ``Truncated(Square(), 4.0)``.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np, kronfill as kf
+    >>> train = kf.Observations([0], [0], [1.0], shape=(2, 2))
+    >>> test = kf.Observations([0, 1], [1, 1], [2.0, 0.0], shape=(2, 2))
+    >>> kf.bounds.generalization_error(np.ones((2, 2)), train, test)
+    1.0
+    """
+    chosen = as_loss(loss)
+    for name, part in (("train", train), ("test", test)):
+        if not isinstance(part, Observations):
+            msg = f"{name} must be an Observations, got {type(part).__name__}."
+            raise DataError(msg)
+    predicted = _predictions(model, train, test)
+    return chosen.mean(test.values, predicted[1]) - chosen.mean(train.values, predicted[0])
+
+
+def _predictions(model: Any, train: Observations, test: Observations) -> tuple[Any, Any]:
+    if isinstance(model, MatrixRegressor):
+        return model.predict(train), model.predict(test)
+    if isinstance(model, tuple) and len(model) == 2:
+        pair = tuple(finite_array(part, "predictions") for part in model)
+        if pair[0].shape != train.values.shape or pair[1].shape != test.values.shape:
+            msg = (
+                f"predictions must have shapes {train.values.shape} and {test.values.shape}, got "
+                f"{pair[0].shape} and {pair[1].shape}."
+            )
+            raise ShapeError(msg)
+        return pair[0], pair[1]
+    matrix = finite_array(model, "model")
+    if matrix.shape != train.shape:
+        msg = (
+            f"model must be a fitted estimator, a matrix of shape {train.shape} or a pair of "
+            f"predictions, got shape {matrix.shape}."
+        )
+        raise ShapeError(msg)
+    return matrix[train.rows, train.cols], matrix[test.rows, test.cols]

@@ -1,12 +1,18 @@
 """The ways to bound the loss of a fitted model on the entries that were not observed.
 
 Each route gives a :class:`~kronfill.bounds.Bound` on that loss which holds with probability at
-least 1 - delta for the delta it is given; the certificate shares its delta among those it tries.
+least 1 - delta for its own delta; the certificate shares its delta among those it tries.
+
+A theorem holds for one class fixed in advance, while the norms of a fitted model depend on the
+split: the price of looking. So every radius gets a grid base * ratio^j, fixed in advance, and the
+theorem is used for all its members at once: with J = abs(j), member j may fail with a share
+(2/3) / ((J + 1) (J + 2)) of delta, and these shares sum to 1. The model then lies in a class whose
+radii are those of the fit, rounded up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,10 +23,9 @@ from kronfill.bounds import fitted, holdout
 from kronfill.bounds.bound import Bound
 from kronfill.bounds.classes.effects import EffectsClass, SumClass, effect_norms
 from kronfill.bounds.classes.hypothesis import HypothesisClass
-from kronfill.bounds.classes.nuclear import NuclearBall, SpectralBall
+from kronfill.bounds.classes.nuclear import KMCBall, NuclearBall
 from kronfill.bounds.classes.rkhs import LocalBall, RKHSBall
 from kronfill.bounds.classes.sides import ClassAxis
-from kronfill.bounds.classes.strata import stratify
 from kronfill.bounds.losses import Loss, Square
 from kronfill.bounds.splits import Split
 from kronfill.bounds.transductive import generalization_bound, theorem_b
@@ -28,7 +33,7 @@ from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
 
-__all__ = ["Case", "Route", "class_routes", "holdout_route"]
+__all__ = ["Case", "Route", "Strata", "class_routes", "holdout_route", "stratify"]
 
 LOSS = "loss on the unobserved entries"
 Route = Callable[[float], Bound]
@@ -36,6 +41,8 @@ KINDS: dict[str | None, tuple[str, ...]] = {
     None: (), "mean": ("mean",), "rows": ("mean", "rows"), "cols": ("mean", "cols")
 }  # fmt: skip
 """What each kind of centring fits; "both" fits all."""
+RATIO = 1.2
+LOWEST = -40
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,39 +141,62 @@ def class_routes(case: Case) -> dict[str, Route]:
 
 
 def _norm_route(case: Case, delta: float) -> Bound:
-    def build(radii: Any) -> HypothesisClass:
-        return RKHSBall.of_sides(*case.sides, radii["b"])
+    def build(radii: Mapping[str, float]) -> HypothesisClass:
+        return RKHSBall.of_axes(*case.sides, b=radii["b"])
 
     return _stratified(case, delta, {"b": case.ball_norm}, {"b": case.unit}, build, "norm")
 
 
 def _local_route(case: Case, delta: float) -> Bound:
-    size = float(np.sqrt(fitted.mean_square(case.estimator)))
+    def build(radii: Mapping[str, float]) -> HypothesisClass:
+        return LocalBall(RKHSBall.of_axes(*case.sides, b=radii["b"]), radii["size"] ** 2)
 
-    def build(radii: Any) -> HypothesisClass:
-        return LocalBall(RKHSBall.of_sides(*case.sides, radii["b"]), radii["size"] ** 2)
-
-    norms = {"b": case.ball_norm, "size": size}
+    norms = {"b": case.ball_norm, "size": float(np.sqrt(fitted.mean_square(case.estimator)))}
     bases = {"b": case.unit, "size": case.amplitude}
     return _stratified(case, delta, norms, bases, build, "norm and fitted size")
 
 
 def _nuclear_route(case: Case, delta: float) -> Bound:
-    if isinstance(case.estimator, MC):
-        n, l = case.split.shape
-        norm, base = fitted.value_nuclear_norm(case.estimator), float(np.sqrt(n * l))
+    (n, l), of_values = case.split.shape, isinstance(case.estimator, MC)
 
-        def build(radii: Any) -> HypothesisClass:
+    def build(radii: Mapping[str, float]) -> HypothesisClass:
+        if of_values:
             return NuclearBall(case.split.shape, radii["t"])
+        return KMCBall.of_axes(*case.sides, t_b=2.0 * radii["t"])
 
-        bases = {"t": case.amplitude * base}
-    else:
-        norm, bases = fitted.nuclear_norm(case.estimator), {"t": case.unit}
+    norm = fitted.value_nuclear_norm if of_values else fitted.nuclear_norm
+    base = case.amplitude * float(np.sqrt(n * l)) if of_values else case.unit
+    norms, bases = {"t": norm(case.estimator)}, {"t": base}
+    return _stratified(case, delta, norms, bases, build, "nuclear norm")
 
-        def build(radii: Any) -> HypothesisClass:
-            return SpectralBall.of_sides(*case.sides, radii["t"])
 
-    return _stratified(case, delta, {"t": norm}, bases, build, "nuclear norm")
+@dataclass(frozen=True)
+class Strata:
+    """Radii rounded up to the grid, and the share of delta that is left."""
+
+    radii: Mapping[str, float]
+    share: float
+
+
+def stratify(
+    norms: Mapping[str, float], bases: Mapping[str, float], ratio: float = RATIO
+) -> Strata:
+    """Round every norm up to its grid.
+
+    Examples
+    --------
+    >>> from kronfill.bounds.routes import stratify
+    >>> found = stratify({"b": 2.5}, {"b": 1.0}, ratio=2.0)
+    >>> found.radii, round(found.share, 4)
+    ({'b': 4.0}, 0.0556)
+    """
+    radii, share = {}, 1.0
+    for name, norm in norms.items():
+        steps = np.log(max(norm, 1e-300) / bases[name]) / np.log(ratio)
+        j = max(int(np.ceil(steps - 1e-12)), LOWEST)
+        radii[name] = max(bases[name] * ratio**j, norm)
+        share *= (2.0 / 3.0) / ((abs(j) + 1) * (abs(j) + 2))
+    return Strata(radii, share)
 
 
 def _stratified(
@@ -174,7 +204,7 @@ def _stratified(
     delta: float,
     norms: dict[str, float],
     bases: dict[str, float],
-    build: Callable[[Any], HypothesisClass],
+    build: Callable[[Mapping[str, float]], HypothesisClass],
     name: str,
 ) -> Bound:
     """Theorem A or A2 for the class whose radii are those of the fit, rounded up to a grid."""
@@ -189,9 +219,8 @@ def _stratified(
     bound = generalization_bound(whole, case.split, case.loss, delta * strata.share)
     law = "sub" if bound.name == "Theorem A" else "eyp"
     terms = {"training loss": case.train_loss}
-    for part, label in zip(
-        parts, ("complexity of the class", "complexity of effects"), strict=False
-    ):
+    labels = ("complexity of the class", "complexity of effects")
+    for part, label in zip(parts, labels, strict=False):
         terms[label] = case.loss.lipschitz * part.complexity(case.split, law).value
     if "random sample size" in bound.terms:
         terms["random sample size"] = bound.terms["random sample size"]
@@ -204,7 +233,7 @@ def _stratified(
 def _square_route(case: Case, delta: float) -> Bound:
     """Theorem B: the clipped loss is at most the square loss, for which b needs no grid."""
     limit = max(abs(value) for value in case.value_range)
-    ball = RKHSBall.of_sides(*case.sides, case.ball_norm)
+    ball = RKHSBall.of_axes(*case.sides, b=case.ball_norm)
     bound = theorem_b(ball, case.split, limit, delta)
     raw = Square() * case.loss.scale
     names = {"complexity": "complexity of the class"}
@@ -214,10 +243,10 @@ def _square_route(case: Case, delta: float) -> Bound:
     return Bound.of("Theorem B", LOSS, terms)
 
 
-def holdout_route(case: Case, held: Observations) -> Route:
+def holdout_route(case: Case, entries: Observations) -> Route:
     """The mean loss on held-out entries plus a bound for sampling without replacement."""
-    losses = case.loss(held.values, case.estimator.predict(held))
-    population = case.split.sizes.u + held.m
+    losses = case.loss(entries.values, case.estimator.predict(entries))
+    population = case.split.sizes.u + entries.m
 
     def route(delta: float) -> Bound:
         third = delta / 3.0

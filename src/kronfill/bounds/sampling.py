@@ -99,7 +99,7 @@ def sampling_test(observed: Any, *, shape: Any = None, alpha: float = 0.001) -> 
     return SamplingTest(both, row_p, col_p, alpha)
 
 
-def holdout_p_value(train: Observations, held: Observations) -> float:
+def holdout_p_value(train: Observations, holdout: Observations) -> float:
     """How likely a hold-out drawn at random has row and column counts that differ as much.
 
     An upper bound on that probability, for any counts: of the m + v entries every set of v is as
@@ -118,18 +118,17 @@ def holdout_p_value(train: Observations, held: Observations) -> float:
     >>> holdout_p_value(observed.take(~from_three_rows), observed.take(from_three_rows)) < 1e-30
     True
     """
-    axes = ((train.rows, held.rows, 0), (train.cols, held.cols, 1))
+    axes = ((train.rows, holdout.rows), (train.cols, holdout.cols))
     logs = [0.0]
-    for own, other, axis in axes:
-        size = train.shape[axis]
-        taken = np.bincount(other, minlength=size)
-        total = np.bincount(own, minlength=size) + taken
+    for size, (kept, drawn) in zip(train.shape, axes, strict=True):
+        taken = np.bincount(drawn, minlength=size)
+        total = np.bincount(kept, minlength=size) + taken
         there = total > 0
         logs += [np.log(4.0) + log for log in _unlike(taken[there], total[there])]
     return float(np.exp(max(min(logs), -690.0)))
 
 
-def _unlike(held: Index, total: Index) -> tuple[float, float]:
+def _unlike(taken: Index, total: Index) -> tuple[float, float]:
     """Logarithms of bounds on the chance of such counts: by one line, and by all together.
 
     One line: both the v entries drawn and the ``total`` ones of the line are a sample without
@@ -138,16 +137,16 @@ def _unlike(held: Index, total: Index) -> tuple[float, float]:
     alternative, here lines with rates of their own (beta-binomial), has a mean of at most
     1 / P(sum), and exceeds its inverse over p with probability p at most.
     """
-    n, v = int(total.sum()), int(held.sum())
+    n, v = int(total.sum()), int(taken.sum())
     sizes, rate = Sizes(v, n - v), v / n
-    farthest = np.maximum(total * _kl(held / total, rate), v * _kl(held / v, total / n)).max()
+    farthest = np.maximum(total * _kl(taken / total, rate), v * _kl(taken / v, total / n)).max()
     reach = np.log(total.max() * np.sqrt(len(total))) / np.log(STEP)
     alternatives = STEP ** np.arange(np.ceil(reach) + 1)
-    own = held * np.log(rate) + (total - held) * np.log1p(-rate)
+    own = taken * np.log(rate) + (total - taken) * np.log1p(-rate)
     ratios = []
     for c in alternatives:
         a, b = c * rate, c * (1 - rate)
-        ratios.append(np.sum(betaln(a + held, b + total - held) - betaln(a, b) - own))
+        ratios.append(np.sum(betaln(a + taken, b + total - taken) - betaln(a, b) - own))
     chance = 0.5 * sizes.q * sizes.mean_deviation  # that the sum of the binomials is v
     together = np.log(len(ratios)) - logsumexp(ratios) - np.log(chance)
     return float(np.log(2 * len(total)) - farthest), float(together)

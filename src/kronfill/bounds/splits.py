@@ -21,7 +21,7 @@ from kronfill.data._arrays import plain_array
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
 from kronfill.estimators.inputs import as_indices
 
-__all__ = ["EntrySet", "Grid", "Listed", "Sizes", "Split"]
+__all__ = ["EntrySet", "Grid", "Listed", "Sizes", "Split", "as_split"]
 
 LISTABLE = 1_000_000
 LARGE = 1_000_000
@@ -171,24 +171,24 @@ class Grid(EntrySet):
         """See :class:`EntrySet`."""
         return self.shape[0] * self.shape[1] - len(self.without)
 
+    @cached_property
+    def left_out(self) -> Listed:
+        """The entries left out."""
+        return Listed(self.shape, *np.divmod(self.without, self.shape[1]))
+
     def row_sums(self, weights: Floats) -> Floats:
         """See :class:`EntrySet`."""
-        rows, cols = np.divmod(self.without, self.shape[1])
-        left = np.bincount(rows, weights=weights[cols], minlength=self.shape[0])
-        return np.asarray(float(weights.sum()) - left, dtype=float)
+        return np.asarray(float(weights.sum()) - self.left_out.row_sums(weights))
 
     def col_sums(self, weights: Floats) -> Floats:
         """See :class:`EntrySet`."""
-        rows, cols = np.divmod(self.without, self.shape[1])
-        left = np.bincount(cols, weights=weights[rows], minlength=self.shape[1])
-        return np.asarray(float(weights.sum()) - left, dtype=float)
+        return np.asarray(float(weights.sum()) - self.left_out.col_sums(weights))
 
     def at(self, positions: Index) -> tuple[Index, Index]:
         """See :class:`EntrySet`."""
         # position p is p + (number of left-out entries at or before it) in the whole grid
         gaps = self.without - np.arange(len(self.without))
-        rows, cols = np.divmod(positions + np.searchsorted(gaps, positions, "right"), self.shape[1])
-        return rows, cols
+        return np.divmod(positions + np.searchsorted(gaps, positions, "right"), self.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,12 +301,27 @@ class Split:
         return cls(rows, cols, Grid(size, left))
 
 
-def _pairs(given: Any) -> tuple[Index, Index]:
-    if isinstance(given, Observations):
-        return given.rows, given.cols
-    parts = list(given) if hasattr(given, "__iter__") else []
+def as_split(split: Any, shape: tuple[int, int] | None = None) -> Split:
+    """Return a split, of a matrix of this shape if one is named."""
+    if not isinstance(split, Split):
+        msg = f"split must be a Split (see Split.of(train, test)), got {type(split).__name__}."
+        raise ParameterError(msg)
+    if shape is not None and split.shape != shape:
+        msg = (
+            f"The split is of a {split.shape[0]} x {split.shape[1]} matrix, the class of "
+            f"{shape[0]} x {shape[1]} matrices."
+        )
+        raise ShapeError(msg)
+    return split
+
+
+def _pairs(entries: Any) -> tuple[Index, Index]:
+    if isinstance(entries, Observations):
+        return entries.rows, entries.cols
+    parts = list(entries) if hasattr(entries, "__iter__") else []
     if len(parts) != 2:
-        msg = f"entries must be an Observations or a pair (rows, cols), got {type(given).__name__}."
+        got = type(entries).__name__
+        msg = f"entries must be an Observations or a pair (rows, cols), got {got}."
         raise DataError(msg)
     rows, cols = plain_array(parts[0], "rows"), plain_array(parts[1], "cols")
     if rows.ndim != 1 or rows.shape != cols.shape:
@@ -320,9 +335,8 @@ def _codes(rows: Index, cols: Index, shape: tuple[int, int], name: str) -> Index
     inside = (rows >= 0) & (rows < shape[0]) & (cols >= 0) & (cols < shape[1])
     if not inside.all():
         at = int(np.flatnonzero(~inside)[0])
-        msg = (
-            f"{name} entry ({rows[at]}, {cols[at]}) is outside the {shape[0]} x {shape[1]} matrix."
-        )
+        where = f"({rows[at]}, {cols[at]})"
+        msg = f"{name} entry {where} is outside the {shape[0]} x {shape[1]} matrix."
         raise DataError(msg)
     return np.asarray(np.asarray(rows, np.int64) * shape[1] + cols)
 

@@ -13,13 +13,12 @@ import numpy as np
 
 from kronfill.bounds.bound import Assumption, Bound
 from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
-from kronfill.bounds.classes.nuclear import IMCBall, KMCBall, theorem_2_corrected
+from kronfill.bounds.classes.nuclear import IMCBall, KMCBall
 from kronfill.bounds.classes.rkhs import RKHSBall, TrainingSpan
 from kronfill.bounds.complexity.monte_carlo import check_delta
-from kronfill.bounds.complexity.signs import LAWS
 from kronfill.bounds.losses import Loss, as_loss
-from kronfill.bounds.splits import Sizes, Split
-from kronfill.bounds.transductive import BOUNDED, FIXED, GAP, UNIFORM, as_split
+from kronfill.bounds.splits import Sizes, Split, as_split
+from kronfill.bounds.transductive import BOUNDED, FIXED, GAP, UNIFORM
 from kronfill.errors import ParameterError
 
 __all__ = ["theorem_1", "theorem_2", "theorem_3", "theorem_4"]
@@ -139,9 +138,8 @@ def theorem_2(hypothesis: KMCBall, split: Split) -> Bound:
         "that it grows with N and L is an artefact: F_K = F_I, so Theorem 3 holds for KMC",
     )
     terms = {"complexity": hypothesis.paper_form(split)}
-    corrected = Bound.of(
-        "Theorem 2 corrected", TRC, {"complexity": theorem_2_corrected(hypothesis, split.sizes)}
-    )
+    better = {"complexity": hypothesis.corrected_form(split)}
+    corrected = Bound.of("Theorem 2 corrected", TRC, better)
     return Bound.of("Theorem 2 as printed", TRC, terms, errata=errata, corrected=corrected)
 
 
@@ -174,10 +172,9 @@ def theorem_3(hypothesis: IMCBall, split: Split) -> Bound:
     (0.16, False, 0.566)
     """
     _check(hypothesis, IMCBall, split)
-    trace = split.entries.total(hypothesis.row.diagonal, hypothesis.col.diagonal)
-    corrected = Bound.of(
-        "Theorem 3 corrected", TRC, {"complexity": hypothesis.trace_form(split, LAWS["paper"])}
-    )
+    trace = hypothesis.trace(split)
+    better = {"complexity": hypothesis.paper_form(split)}
+    corrected = Bound.of("Theorem 3 corrected", TRC, better)
     return Bound.of(
         "Theorem 3 as printed", TRC, {"complexity": split.sizes.q * hypothesis.tau * trace},
         assumptions=(Assumption("Tr(S_n K S_n^T) >= 1", holds=trace >= 1.0),),
@@ -236,8 +233,7 @@ def _complexity(
     hypothesis: HypothesisClass | float, split: Split | Sizes
 ) -> tuple[Sizes, float, bool | None]:
     if isinstance(hypothesis, HypothesisClass):
-        whole = as_split(split)
-        hypothesis._check(whole)
+        whole = as_split(split, hypothesis.shape)
         fixed = None if hypothesis.fixed_before_split else False
         return whole.sizes, hypothesis.paper_form(whole), fixed
     sizes = split if isinstance(split, Sizes) else as_split(split).sizes
@@ -246,6 +242,7 @@ def _complexity(
 
 def _check(hypothesis: Any, kind: type[HypothesisClass], split: Split) -> None:
     if not isinstance(hypothesis, kind):
-        msg = f"this theorem is about the class {kind.__name__}, got {type(hypothesis).__name__}."
+        got = type(hypothesis).__name__
+        msg = f"Got {got}, but this theorem is about the class {kind.__name__}."
         raise ParameterError(msg)
-    hypothesis._check(split)
+    as_split(split, hypothesis.shape)

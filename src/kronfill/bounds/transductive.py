@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kronfill.bounds.bound import Assumption, Bound
@@ -12,7 +10,7 @@ from kronfill.bounds.classes.rkhs import RKHSBall
 from kronfill.bounds.classes.top_lambda import largest_eigenvalue
 from kronfill.bounds.complexity.monte_carlo import check_delta
 from kronfill.bounds.losses import Loss, as_loss
-from kronfill.bounds.splits import Sizes, Split
+from kronfill.bounds.splits import Split, as_split
 from kronfill.errors import ParameterError
 
 __all__ = ["generalization_bound", "theorem_a", "theorem_a2", "theorem_b"]
@@ -202,7 +200,7 @@ def theorem_b(
     if not isinstance(hypothesis, RKHSBall):
         msg = f"Theorem B is about an RKHSBall, got {type(hypothesis).__name__}."
         raise ParameterError(msg)
-    hypothesis._check(split)
+    as_split(split, hypothesis.shape)
     check_delta(delta)
     limit = check_radius(value_max, "value_max")
     sizes, b = split.sizes, hypothesis.b
@@ -234,8 +232,8 @@ def _assumptions(loss: Loss) -> tuple[Assumption, ...]:
     return (Assumption(UNIFORM), Assumption(FIXED), bounded)
 
 
-def _check(hypothesis: HypothesisClass, split: Split, loss: Loss, delta: float) -> Sizes:
-    hypothesis._check(split)
+def _check(hypothesis: HypothesisClass, split: Split, loss: Loss, delta: float) -> None:
+    as_split(split, hypothesis.shape)
     check_delta(delta)
     if not hypothesis.fixed_before_split:
         msg = (
@@ -245,17 +243,8 @@ def _check(hypothesis: HypothesisClass, split: Split, loss: Loss, delta: float) 
         raise ParameterError(msg)
     if not np.isfinite(as_loss(loss).bound) or not np.isfinite(loss.lipschitz):
         msg = (
-            f"the {loss} has no finite range or Lipschitz constant, which the theorem needs. Clip "
+            f"The {loss} has no finite range or Lipschitz constant, which the theorem needs. Clip "
             "the predictions, Square(clip=(low, high)), cut the loss off, Truncated(Square(), "
             "level), or use theorem_b, which needs neither."
         )
         raise ParameterError(msg)
-    return split.sizes
-
-
-def as_split(split: Any) -> Split:
-    """Raise unless this is a split."""
-    if not isinstance(split, Split):
-        msg = f"split must be a Split (see Split.of(train, test)), got {type(split).__name__}."
-        raise ParameterError(msg)
-    return split

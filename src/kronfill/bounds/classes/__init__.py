@@ -1,1 +1,1 @@
-"""Hypothesis classes: balls of functions, with what a bound asks of them."""
+"""Hypothesis classes: balls of matrices, with what a bound needs of them; no theorem lives here."""

@@ -77,17 +77,7 @@ class EffectsClass(HypothesisClass):
         return float(split.sizes.q * np.sqrt(split.sizes.n) * (self.mean + self.rows + self.cols))
 
     def norm_of(self, estimator: Any) -> float:
-        """Sum of the three norms of the fitted effects.
-
-        Parameters
-        ----------
-        estimator : MC, KMC, IMC, KKMCEX or RRMCEX
-            A fitted model.
-
-        Returns
-        -------
-        float
-        """
+        """Sum of the three norms of the fitted effects."""
         return float(sum(effect_norms(estimator, 0.0).values()))
 
 
@@ -135,7 +125,7 @@ class SumClass(HypothesisClass):
         return sum(part.lipschitz for part in self.parts)
 
     def _supremum(self, pattern: Pattern) -> float:
-        return sum(part._supremum(pattern) for part in self.parts)
+        return sum(part.supremum(pattern) for part in self.parts)
 
     def _closed_forms(self, split: Split, law: SignLaw) -> dict[str, float]:
         best = [part.complexity(split, law) for part in self.parts]
@@ -146,17 +136,7 @@ class SumClass(HypothesisClass):
         return sum(part.paper_form(split) for part in self.parts)
 
     def norm_of(self, estimator: Any) -> float:
-        """Sum of the norms in the parts.
-
-        Parameters
-        ----------
-        estimator : MC, KMC, IMC, KKMCEX or RRMCEX
-            A fitted model.
-
-        Returns
-        -------
-        float
-        """
+        """Sum of the norms in the parts."""
         return sum(part.norm_of(estimator) for part in self.parts)
 
 

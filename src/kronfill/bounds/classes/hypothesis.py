@@ -1,4 +1,4 @@
-"""What every hypothesis class can say about itself."""
+"""What every hypothesis class can say about itself: the base of all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 from kronfill.bounds.complexity.monte_carlo import MonteCarlo, estimate, summarise
 from kronfill.bounds.complexity.patterns import Pattern, as_pattern
 from kronfill.bounds.complexity.signs import SignLaw, as_law
-from kronfill.bounds.splits import Split
-from kronfill.errors import ParameterError, ShapeError
+from kronfill.bounds.splits import Split, as_split
+from kronfill.errors import ParameterError
 
 __all__ = ["Complexity", "HypothesisClass", "check_radius"]
 
@@ -74,6 +74,15 @@ class HypothesisClass(ABC):
         """Norm of a fitted model in this class: the smallest radius with which it is a member.
 
         Additive effects of the model are not counted, see :class:`~kronfill.bounds.EffectsClass`.
+
+        Parameters
+        ----------
+        estimator : MC, KMC, IMC, KKMCEX or RRMCEX
+            A model fitted with the kernels or features of the class.
+
+        Returns
+        -------
+        float
         """
 
     def supremum(self, signs: Any) -> float:
@@ -104,8 +113,7 @@ class HypothesisClass(ABC):
         -------
         dict of str to float
         """
-        self._check(split)
-        return self._closed_forms(split, as_law(law))
+        return self._closed_forms(as_split(split, self.shape), as_law(law))
 
     def complexity(self, split: Split, law: Any = "sub") -> Complexity:
         """The smallest closed-form upper bound on the complexity.
@@ -152,7 +160,7 @@ class HypothesisClass(ABC):
         -------
         MonteCarlo
         """
-        self._check(split)
+        as_split(split, self.shape)
         chosen = as_law(law)
         suprema = estimate(
             self._supremum, split, chosen, draws=draws, random_state=random_state, n_jobs=n_jobs
@@ -161,17 +169,6 @@ class HypothesisClass(ABC):
         return summarise(
             suprema, split, chosen, lipschitz=self.lipschitz, ceiling=ceiling, delta=delta
         )
-
-    def _check(self, split: Split) -> None:
-        if not isinstance(split, Split):
-            msg = f"split must be a Split (see Split.of(train, test)), got {type(split).__name__}."
-            raise ParameterError(msg)
-        if split.shape != self.shape:
-            msg = (
-                f"the split is of a {split.shape[0]} x {split.shape[1]} matrix, the class of "
-                f"{self.shape[0]} x {self.shape[1]} matrices."
-            )
-            raise ShapeError(msg)
 
 
 def check_radius(value: Any, name: str) -> float:

@@ -7,23 +7,22 @@ latent factors. The dual norm gives sup <Sigma, F> = tau ||Phi_w^T Sigma Phi_h||
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
-from kronfill.bounds.classes.sides import ClassAxis
+from kronfill.bounds.classes.sides import ClassAxis, FactorClass
 from kronfill.bounds.complexity import spectral
 from kronfill.bounds.complexity.patterns import Pattern
 from kronfill.bounds.complexity.signs import LAWS, SignLaw
 from kronfill.bounds.complexity.spectral import GAUSSIAN, Counts
 from kronfill.bounds.fitted import nuclear_norm, value_nuclear_norm
-from kronfill.bounds.splits import EntrySet, Sizes, Split
+from kronfill.bounds.splits import EntrySet, Split
 from kronfill.errors import ParameterError
 
-__all__ = ["IMCBall", "KMCBall", "NuclearBall", "SpectralBall", "SpectralClass"]
+__all__ = ["IMCBall", "KMCBall", "NuclearBall", "SpectralClass"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,94 +76,20 @@ class NuclearBall(HypothesisClass):
         return float(GAUSSIAN * split.sizes.q * self.t * (np.sqrt(n) + np.sqrt(l)))
 
     def norm_of(self, estimator: Any) -> float:
-        """Nuclear norm of the fitted matrix, effects left out.
-
-        Parameters
-        ----------
-        estimator : MC, KMC, IMC or RRMCEX
-            A fitted model.
-
-        Returns
-        -------
-        float
-        """
+        """Nuclear norm of the fitted matrix, effects left out."""
         return value_nuclear_norm(estimator)
 
 
 @dataclass(frozen=True, eq=False)
-class SpectralClass(HypothesisClass):
-    """Base of the KMC and IMC classes: F = Phi_w X Phi_h^T with nuclear norm of X at most tau."""
+class SpectralClass(FactorClass):
+    """Base of the KMC and IMC classes: nuclear norm of X at most tau."""
 
-    row: ClassAxis = field(init=False, repr=False)
-    col: ClassAxis = field(init=False, repr=False)
-
-    @property
-    @abstractmethod
-    def tau(self) -> float:
-        """Largest nuclear norm of X."""
-
-    @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Size of the matrices."""
-        return (self.row.n, self.col.n)
-
-    @property
-    def lipschitz(self) -> float:
-        """See :class:`HypothesisClass`."""
-        return self.tau * float(np.sqrt(self.row.top * self.col.top))
-
-    def _supremum(self, pattern: Pattern) -> float:
-        core = self.row.phi.T @ pattern.times(self.col.phi)
-        return self.tau * float(np.linalg.norm(core, 2))
+    dual_norm = 2
 
     def _closed_forms(self, split: Split, law: SignLaw) -> dict[str, float]:
         factor = law.scale(split.sizes) * self.tau
         forms = _spectral_forms(self.row, self.col, split, law)
         return {name: factor * value for name, value in forms.items()}
-
-    def trace_form(self, split: Split, law: SignLaw) -> float:
-        """C tau sqrt(s Tr(S_n K S_n^T)): Theorem 3 with its square root, for any law."""
-        trace = split.entries.total(self.row.diagonal, self.col.diagonal)
-        keep = law.keep(split.sizes)
-        return float(law.scale(split.sizes) * self.tau * np.sqrt(keep * trace))
-
-
-@dataclass(frozen=True, eq=False)
-class SpectralBall(SpectralClass):
-    """The class of KMC and IMC given by its factors and tau."""
-
-    radius: float
-
-    @classmethod
-    def of_sides(cls, row: ClassAxis, col: ClassAxis, radius: float) -> SpectralBall:
-        """Build a ball from the two factors."""
-        ball = cls(check_radius(radius, "radius"))
-        object.__setattr__(ball, "row", row)
-        object.__setattr__(ball, "col", col)
-        return ball
-
-    @property
-    def tau(self) -> float:
-        """See :class:`SpectralClass`."""
-        return self.radius
-
-    def paper_form(self, split: Split) -> float:
-        """Theorem 3 as its proof ends."""
-        return self.trace_form(split, LAWS["paper"])
-
-    def norm_of(self, estimator: Any) -> float:
-        """Nuclear norm of X.
-
-        Parameters
-        ----------
-        estimator : KMC, IMC or RRMCEX
-            A model fitted with these factors.
-
-        Returns
-        -------
-        float
-        """
-        return nuclear_norm(estimator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +118,8 @@ class KMCBall(SpectralClass):
 
     def __post_init__(self) -> None:
         check_radius(self.t_b, "t_b")
-        object.__setattr__(self, "row", ClassAxis.of_kernel(self.row_kernel, "row_kernel"))
-        object.__setattr__(self, "col", ClassAxis.of_kernel(self.col_kernel, "col_kernel"))
+        row = ClassAxis.of_kernel(self.row_kernel, "row_kernel")
+        self._set_axes(row, ClassAxis.of_kernel(self.col_kernel, "col_kernel"))
 
     @property
     def tau(self) -> float:
@@ -207,18 +132,14 @@ class KMCBall(SpectralClass):
         top = max(self.row.top, self.col.top)
         return float(top * GAUSSIAN * split.sizes.q * self.t_b * (np.sqrt(n) + np.sqrt(l)))
 
+    def corrected_form(self, split: Split) -> float:
+        """G q (t_B / 2) sqrt(lambda_max(K_w) lambda_max(K_h)) (sqrt(N) + sqrt(L))."""
+        n, l = self.shape
+        stretch = np.sqrt(self.row.top * self.col.top)
+        return float(GAUSSIAN * split.sizes.q * self.tau * stretch * (np.sqrt(n) + np.sqrt(l)))
+
     def norm_of(self, estimator: Any) -> float:
-        """The smallest t_b with which the fitted model is a member, twice the norm of A_w A_h^T.
-
-        Parameters
-        ----------
-        estimator : KMC, IMC or RRMCEX
-            A model fitted with these kernels.
-
-        Returns
-        -------
-        float
-        """
+        """The smallest t_b with which the fitted model is a member, twice the norm of A_w A_h^T."""
         return 2.0 * nuclear_norm(estimator)
 
 
@@ -250,8 +171,8 @@ class IMCBall(SpectralClass):
     def __post_init__(self) -> None:
         check_radius(self.t_w, "t_w")
         check_radius(self.t_h, "t_h")
-        object.__setattr__(self, "row", ClassAxis.of_features(self.row_features))
-        object.__setattr__(self, "col", ClassAxis.of_features(self.col_features))
+        row = ClassAxis.of_features(self.row_features)
+        self._set_axes(row, ClassAxis.of_features(self.col_features))
 
     @property
     def tau(self) -> float:
@@ -260,21 +181,10 @@ class IMCBall(SpectralClass):
 
     def paper_form(self, split: Split) -> float:
         """Theorem 3 as its proof ends: q sqrt(t_w t_h Tr(S_n K S_n^T)), with the square root."""
-        trace = split.entries.total(self.row.diagonal, self.col.diagonal)
-        return float(split.sizes.q * self.tau * np.sqrt(trace))
+        return self.trace_form(split, LAWS["paper"])
 
     def norm_of(self, estimator: Any) -> float:
-        """The smallest sqrt(t_w t_h) with which the fitted model is a member.
-
-        Parameters
-        ----------
-        estimator : KMC, IMC or RRMCEX
-            A model fitted with these features.
-
-        Returns
-        -------
-        float
-        """
+        """The smallest sqrt(t_w t_h) with which the fitted model is a member."""
         return nuclear_norm(estimator)
 
 
@@ -317,10 +227,3 @@ def _kernel_chernoff(
         bernstein = np.sqrt(2.0 * keep * v * log_dim) + np.sqrt(unit) * log_dim / 3.0
         forms["matrix Bernstein"] = float(bernstein)
     return forms
-
-
-def theorem_2_corrected(ball: KMCBall, sizes: Sizes) -> float:
-    """G q (t_B / 2) sqrt(lambda_max(K_w) lambda_max(K_h)) (sqrt(N) + sqrt(L))."""
-    n, l = ball.shape
-    stretch = np.sqrt(ball.row.top * ball.col.top)
-    return float(GAUSSIAN * sizes.q * ball.tau * stretch * (np.sqrt(n) + np.sqrt(l)))

@@ -9,13 +9,11 @@ by the small eigenvalues of Kbar, so the first way is preferred. Listed entries 
 
 from __future__ import annotations
 
-from functools import singledispatch
-
 import numpy as np
 import scipy.linalg
 
 from kronfill._types import Floats, Index
-from kronfill.bounds.splits import EntrySet, Grid, Listed
+from kronfill.bounds.splits import EntrySet, Grid
 from kronfill.core.threads import one_blas_thread
 from kronfill.kernels.base import Kernel
 
@@ -100,20 +98,8 @@ def _rotated(phi: Floats) -> tuple[Floats, Floats]:
 
 def nystrom_trace(kernel: TrainingKernel, entries: EntrySet) -> float:
     """Tr(S_n K_f S^T Kbar^+ S K_f S_n^T) for the entries S_n."""
-    return _trace(entries, kernel)
-
-
-@singledispatch
-def _trace(entries: EntrySet, kernel: TrainingKernel) -> float:
-    raise TypeError(type(entries).__name__)
-
-
-@_trace.register
-def _(entries: Grid, kernel: TrainingKernel) -> float:
-    left_out = np.divmod(entries.without, entries.shape[1])
-    return kernel.grid_trace() - kernel.streamed_trace(*left_out)
-
-
-@_trace.register
-def _(entries: Listed, kernel: TrainingKernel) -> float:
-    return kernel.streamed_trace(entries.rows, entries.cols)
+    if isinstance(entries, Grid):
+        left_out = entries.left_out
+        return kernel.grid_trace() - kernel.streamed_trace(left_out.rows, left_out.cols)
+    rows, cols = entries.at(np.arange(entries.n))
+    return kernel.streamed_trace(rows, cols)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from kronfill._types import Floats
 from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
 from kronfill.bounds.classes.nystrom import TrainingKernel, nystrom_trace
-from kronfill.bounds.classes.sides import ClassAxis
+from kronfill.bounds.classes.sides import ClassAxis, FactorClass
 from kronfill.bounds.complexity.patterns import Pattern
 from kronfill.bounds.complexity.signs import LAWS, SignLaw
 from kronfill.bounds.fitted import rkhs_norm
@@ -27,7 +27,7 @@ CHUNK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class RKHSBall(HypothesisClass):
+class RKHSBall(FactorClass):
     """Matrices of norm at most b in the space of K_h (x) K_w: the class of KKMCEX to use.
 
     Unlike the class printed in the paper it does not depend on which entries are observed.
@@ -54,61 +54,27 @@ class RKHSBall(HypothesisClass):
     row_kernel: Any
     col_kernel: Any
     b: float
-    row: ClassAxis = field(init=False, repr=False)
-    col: ClassAxis = field(init=False, repr=False)
+    dual_norm = None  # the Frobenius norm is its own dual
 
     def __post_init__(self) -> None:
         check_radius(self.b, "b")
-        object.__setattr__(self, "row", ClassAxis.of_kernel(self.row_kernel, "row_kernel"))
-        object.__setattr__(self, "col", ClassAxis.of_kernel(self.col_kernel, "col_kernel"))
-
-    @classmethod
-    def of_sides(cls, row: ClassAxis, col: ClassAxis, b: float) -> RKHSBall:
-        """Build a ball from the two factors."""
-        check_radius(b, "b")
-        ball = object.__new__(cls)
-        for name, value in (("row", row), ("col", col), ("b", b)):
-            object.__setattr__(ball, name, value)
-        return ball
+        row = ClassAxis.of_kernel(self.row_kernel, "row_kernel")
+        self._set_axes(row, ClassAxis.of_kernel(self.col_kernel, "col_kernel"))
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Size of the matrices."""
-        return (self.row.n, self.col.n)
-
-    @property
-    def lipschitz(self) -> float:
-        """See :class:`HypothesisClass`."""
-        return self.b * float(np.sqrt(self.row.top * self.col.top))
-
-    def trace(self, split: Split) -> float:
-        """Tr(S_n K_f S_n^T)."""
-        return split.entries.total(self.row.diagonal, self.col.diagonal)
-
-    def _supremum(self, pattern: Pattern) -> float:
-        core = self.row.phi.T @ pattern.times(self.col.phi)
-        return self.b * float(np.linalg.norm(core))
+    def tau(self) -> float:
+        """See :class:`FactorClass`."""
+        return self.b
 
     def _closed_forms(self, split: Split, law: SignLaw) -> dict[str, float]:
-        trace, keep = self.trace(split), law.keep(split.sizes)
-        return {"trace": float(law.scale(split.sizes) * self.b * np.sqrt(keep * trace))}
+        return {"trace": self.trace_form(split, law)}
 
     def paper_form(self, split: Split) -> float:
         """Q b sqrt(Tr(S_n K_f S_n^T)): Theorem 4 with the whole space for the training span."""
-        return self._closed_forms(split, LAWS["paper"])["trace"]
+        return self.trace_form(split, LAWS["paper"])
 
     def norm_of(self, estimator: Any) -> float:
-        """Norm of the fitted function, effects left out.
-
-        Parameters
-        ----------
-        estimator : KKMCEX, RRMCEX, KMC or IMC
-            A model fitted with these kernels.
-
-        Returns
-        -------
-        float
-        """
+        """Norm of the fitted function, effects left out."""
         return rkhs_norm(estimator)
 
 
@@ -205,7 +171,7 @@ class LocalBall(HypothesisClass):
         keep, scale = law.keep(split.sizes), law.scale(split.sizes)
         return {
             "fitted size": float(scale * np.sqrt(keep * self._trace)),
-            **self.ball._closed_forms(split, law),
+            **self.ball.closed_forms(split, law),
         }
 
     def paper_form(self, split: Split) -> float:
@@ -213,17 +179,7 @@ class LocalBall(HypothesisClass):
         return self.ball.paper_form(split)
 
     def norm_of(self, estimator: Any) -> float:
-        """Norm of the fitted function in the ball.
-
-        Parameters
-        ----------
-        estimator : KKMCEX, RRMCEX, KMC or IMC
-            A model fitted with these kernels.
-
-        Returns
-        -------
-        float
-        """
+        """Norm of the fitted function in the ball."""
         return rkhs_norm(estimator)
 
 
@@ -297,15 +253,5 @@ class TrainingSpan(HypothesisClass):
         return self._closed_forms(split, LAWS["paper"])["Nystrom trace"]
 
     def norm_of(self, estimator: Any) -> float:
-        """Norm of the fitted function, effects left out.
-
-        Parameters
-        ----------
-        estimator : KKMCEX
-            A model fitted with these kernels to these training entries.
-
-        Returns
-        -------
-        float
-        """
+        """Norm of the fitted function, effects left out."""
         return rkhs_norm(estimator)

@@ -10,8 +10,7 @@ size N L. A list of entries is summed over directly.
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from kronfill._types import Floats, Index
 from kronfill.bounds.classes.sides import ClassAxis
-from kronfill.bounds.splits import EntrySet, Grid, Listed, Split
+from kronfill.bounds.splits import Grid, Split
 
 __all__ = ["largest_eigenvalue"]
 
@@ -34,7 +33,7 @@ def largest_eigenvalue(row: ClassAxis, col: ClassAxis, split: Split) -> float:
     if size > LARGEST:
         # Psi^T diag(g) Psi <= (1/u) Psi_u^T Psi_u <= lambda_max(K_w) lambda_max(K_h) / u
         return row.top * col.top / split.sizes.u
-    apply = _operator(split.entries, row, col, split)
+    apply = _operator(row, col, split)
     if size <= DENSE:
         columns = [apply(unit) for unit in np.eye(size)]
         return float(np.linalg.eigvalsh(np.array(columns))[-1])
@@ -46,34 +45,24 @@ def largest_eigenvalue(row: ClassAxis, col: ClassAxis, split: Split) -> float:
     return float(value[0]) + residual
 
 
-@singledispatch
-def _operator(entries: EntrySet, row: ClassAxis, col: ClassAxis, split: Split) -> Any:
-    raise TypeError(type(entries).__name__)
-
-
-@_operator.register
-def _(entries: Grid, row: ClassAxis, col: ClassAxis, split: Split) -> Any:
-    sizes, shape = split.sizes, (row.phi.shape[1], col.phi.shape[1])
-    left_out = np.divmod(entries.without, entries.shape[1])
-    rows, cols = np.append(split.rows, left_out[0]), np.append(split.cols, left_out[1])
-    minus = np.append(np.full(sizes.m, sizes.q), np.full(len(left_out[0]), 1.0 / sizes.u))
+def _operator(row: ClassAxis, col: ClassAxis, split: Split) -> Callable[[Floats], Floats]:
+    """X as a vector to the operator of X as a vector."""
+    sizes, entries = split.sizes, split.entries
+    shape = (row.phi.shape[1], col.phi.shape[1])
+    if isinstance(entries, Grid):
+        left_out = entries.left_out
+        rows, cols = np.append(split.rows, left_out.rows), np.append(split.cols, left_out.cols)
+        minus = np.append(np.full(sizes.m, sizes.q), np.full(left_out.n, 1.0 / sizes.u))
+    else:
+        rows, cols = entries.at(np.arange(entries.n))
+        g = np.append(np.full(sizes.m, -1.0 / sizes.m), np.full(sizes.u, 1.0 / sizes.u))
 
     def apply(vector: Floats) -> Floats:
         x = vector.reshape(shape)
+        if not isinstance(entries, Grid):
+            return _at_entries(row, col, rows, cols, g, x).ravel()
         whole = row.gram @ x @ col.gram / sizes.u
         return np.asarray(whole - _at_entries(row, col, rows, cols, minus, x)).ravel()
-
-    return apply
-
-
-@_operator.register
-def _(entries: Listed, row: ClassAxis, col: ClassAxis, split: Split) -> Any:
-    sizes, shape = split.sizes, (row.phi.shape[1], col.phi.shape[1])
-    g = np.append(np.full(sizes.m, -1.0 / sizes.m), np.full(sizes.u, 1.0 / sizes.u))
-
-    def apply(vector: Floats) -> Floats:
-        x = vector.reshape(shape)
-        return _at_entries(row, col, entries.rows, entries.cols, g, x).ravel()
 
     return apply
 

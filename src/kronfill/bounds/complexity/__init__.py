@@ -1,1 +1,1 @@
-"""Random signs: their laws, the matrices they make, and complexities by Monte Carlo."""
+"""Random signs: their laws, the matrices they make, and what bounds or estimates their norms."""
