@@ -11,8 +11,7 @@ from kronfill.paper.limits import _units, limits
 from kronfill.paper.methods import METHODS
 from kronfill.paper.results.figure import draw_figure
 from kronfill.paper.results.page import _failures
-from kronfill.paper.results.pairs import paired, ratio
-from kronfill.paper.results.table import summarize
+from kronfill.paper.results.table import paired, ratio, summarize
 from kronfill.paper.running.backends import Serial
 from kronfill.paper.running.runner import run_plan
 from kronfill.paper.running.spec import RunPlan

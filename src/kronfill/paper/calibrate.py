@@ -53,18 +53,9 @@ INTERPOLATION = 1e-12
 
 
 def unit_losses(size: int, index: int) -> Floats:
-    """Test losses of KKMCEX for unit power, for each exponent from the same random numbers.
+    """Test losses of KKMCEX for unit power, of shape (exponents, truths).
 
-    Parameters
-    ----------
-    size : int
-        N.
-    index : int
-        Number of the set of entries.
-
-    Returns
-    -------
-    ndarray of shape (exponents, truths)
+    All exponents get the same random numbers; ``index`` is the number of the set of entries.
 
     Examples
     --------
@@ -101,19 +92,10 @@ def _losses(
 
 
 def profile(losses: Floats, target: Floats) -> list[dict[str, float]]:
-    """For each exponent the power that brings the losses closest to the paper's, and how close.
+    """For each exponent, in steps of 0.005, the power that fits the paper best, and its chi-square.
 
-    Parameters
-    ----------
-    losses : ndarray of shape (sizes, sets, exponents, truths)
-        Losses for unit power.
-    target : ndarray of shape (sizes,)
-        The paper's values.
-
-    Returns
-    -------
-    list of dict
-        exponent, power and chi2, in steps of 0.005.
+    ``losses`` are those for unit power, of shape (sizes, sets, exponents, truths), ``target`` the
+    paper's values at these sizes.
     """
     mean = losses.mean(axis=(1, 3))
     ours = losses.mean(axis=3).var(axis=1, ddof=1) / losses.shape[1]
@@ -131,17 +113,7 @@ def profile(losses: Floats, target: Floats) -> list[dict[str, float]]:
 def choose(tried: Sequence[Mapping[str, float]], points: int) -> Mapping[str, float]:
     """The acceptable pair nearest to the trial values, in relative distance.
 
-    Parameters
-    ----------
-    tried : sequence of mapping
-        What :func:`profile` gives.
-    points : int
-        Number of sizes; two of them are used up by the fit.
-
-    Returns
-    -------
-    mapping
-        One of those tried.
+    ``tried`` is what :func:`profile` gives; two of the ``points`` sizes are used up by the fit.
 
     Examples
     --------

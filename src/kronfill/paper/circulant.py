@@ -63,20 +63,7 @@ class Circulant(MatrixKernel):
         return {}
 
     def times(self, values: Floats, axis: int = 0) -> Floats:
-        """Multiply by the kernel along an axis.
-
-        Parameters
-        ----------
-        values : ndarray
-            Of length n along the axis.
-        axis : int, default=0
-            The axis.
-
-        Returns
-        -------
-        ndarray
-            K values for axis 0, values K for axis 1 of a matrix.
-        """
+        """Multiply along an axis: K values for axis 0, values K for axis 1 of a matrix."""
         shape = [1] * values.ndim
         shape[axis] = -1
         turned = scipy.fft.rfft(values, axis=axis)
@@ -103,17 +90,6 @@ def paper_kernel(size: int, exponent: float) -> Circulant:
 
     R D R^H is circulant with first column fft(d) / N, and so is its absolute value, which is
     positive semidefinite for every exponent that was tried (0.05 to 12).
-
-    Parameters
-    ----------
-    size : int
-        Number of rows N.
-    exponent : float
-        How fast the weights decrease.
-
-    Returns
-    -------
-    Circulant
 
     Examples
     --------

@@ -17,12 +17,7 @@ __all__ = ["load_constants", "update_constants"]
 
 
 def load_constants() -> dict[str, Any]:
-    """Read the constants.
-
-    Returns
-    -------
-    dict
-        "data": exponent and power; "mu": per panel and method.
+    """Read the constants: "data" has exponent and power, "mu" the weights by panel and method.
 
     Examples
     --------

@@ -47,15 +47,6 @@ class FigureRun:
 def quick_plan(seed: int = 0) -> RunPlan:
     """A run of about a minute: N up to 1000, a few realisations.
 
-    Parameters
-    ----------
-    seed : int, default=0
-        Root of all random numbers.
-
-    Returns
-    -------
-    RunPlan
-
     Examples
     --------
     >>> from kronfill.paper.fig1 import quick_plan
@@ -69,23 +60,7 @@ def quick_plan(seed: int = 0) -> RunPlan:
 def reproduce(
     plan: RunPlan, out: Path, backend: Backend, watcher: RunWatcher | None = None
 ) -> FigureRun:
-    """Run a plan, resuming what is there, and write the report.
-
-    Parameters
-    ----------
-    plan : RunPlan
-        What to run.
-    out : Path
-        Folder for the store (``store/``) and the results.
-    backend : Backend
-        Where the work is done.
-    watcher : RunWatcher, optional
-        Is told how it goes.
-
-    Returns
-    -------
-    FigureRun
-    """
+    """Run a plan, resuming what is in the folder ``out``, and write the report there."""
     settings = settings_for(plan.seed)
     store = Store(out / "store", settings)
     run_plan(plan, settings, store, backend, watcher)
@@ -94,20 +69,9 @@ def reproduce(
 
 
 def write_report(store: Store, settings: CellSettings, out: Path) -> FigureRun:
-    """Write table, figures and page of everything that is in a store.
+    """Write table, figures and page of everything that is in a store to the folder ``out``.
 
-    Parameters
-    ----------
-    store : Store
-        The cells.
-    settings : CellSettings
-        What they were made with.
-    out : Path
-        Folder for ``fig1.csv``, ``fig1*.png``, ``fig1-numbers.md`` and ``fig1.html``.
-
-    Returns
-    -------
-    FigureRun
+    They are ``fig1.csv``, ``fig1*.png``, ``fig1-numbers.md`` and ``fig1.html``.
     """
     records = store.records()
     points = summarize(records)

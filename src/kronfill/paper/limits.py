@@ -92,22 +92,7 @@ class _Unit:
 def limits(
     records: Iterable[Mapping[str, Any]], settings: CellSettings, methods: Iterable[str]
 ) -> list[Limit]:
-    """Evaluate the bounds wherever there are cells.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        Rows of a store.
-    settings : CellSettings
-        Seed and constants of the run.
-    methods : iterable of str
-        Methods to look at.
-
-    Returns
-    -------
-    list of Limit
-        Ordered by panel, method and size.
-    """
+    """Evaluate the bounds of some methods wherever a store has cells; by panel, method and size."""
     wanted = set(methods)
     groups: dict[tuple[int, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in records:

@@ -125,17 +125,6 @@ class Losses:
 def measure(made: Draw, prediction: Prediction) -> Losses:
     """Training loss over the m observed entries, test loss over the N^2 - m others.
 
-    Parameters
-    ----------
-    made : Draw
-        The data.
-    prediction : Prediction
-        What a method says.
-
-    Returns
-    -------
-    Losses
-
     Examples
     --------
     >>> import numpy as np

@@ -91,24 +91,7 @@ class FigureMethod:
 def fit(
     name: str, kernel: Circulant, seen: Observations, mu: float, rng: np.random.Generator
 ) -> Outcome:
-    """Fit one method to one realisation.
-
-    Parameters
-    ----------
-    name : str
-        Key of :data:`METHODS`.
-    kernel : Circulant
-        K_w = K_h; MC does without.
-    seen : Observations
-        The observed entries.
-    mu : float
-        Ridge weight.
-    rng : numpy.random.Generator
-        For random starting points.
-
-    Returns
-    -------
-    Outcome
+    """Fit the method of this name to one realisation; MC does without the kernel.
 
     Examples
     --------

@@ -30,21 +30,7 @@ def _table() -> dict[tuple[str, str, str], dict[int, float]]:
 
 
 def paper_values(panel: str, algorithm: str, metric: str) -> dict[int, float]:
-    """One curve of the figure.
-
-    Parameters
-    ----------
-    panel : {"a", "b"}
-        Without noise, or at snr = 4.
-    algorithm : {"MC", "KMC", "KKMCEX"}
-        The method.
-    metric : {"train", "test", "ge"}
-        Training loss, test loss or generalization error.
-
-    Returns
-    -------
-    dict of int to float
-        From N to the printed value.
+    """One curve of the figure: from N to the printed value.
 
     Examples
     --------

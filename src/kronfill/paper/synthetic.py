@@ -92,24 +92,10 @@ def draw(
     power: float,
     samples: int = SAMPLES,
 ) -> Draw:
-    """Draw one realisation.
+    """Draw one realisation; the same seed gives the same.
 
-    Parameters
-    ----------
-    size : int
-        N = L.
-    snr : float
-        Signal to noise ratio; infinite for no noise.
-    seed : SeedSequence or int
-        The same seed gives the same realisation.
-    exponent, power : float
-        Decay of the weights on the diagonal of D, mean square of the entries of F.
-    samples : int, default=1000
-        m.
-
-    Returns
-    -------
-    Draw
+    ``exponent`` is the decay of the weights on the diagonal of D, ``power`` the mean square of the
+    entries of F, ``samples`` m; an infinite ``snr`` means no noise.
 
     Examples
     --------

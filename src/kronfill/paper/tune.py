@@ -60,21 +60,7 @@ TRIALS = {
 
 
 def cross_validate(trial: Trial, panel: str, weights: Floats) -> Floats:
-    """Mean squared error on held-out entries for each weight.
-
-    Parameters
-    ----------
-    trial : Trial
-        Method, size and number of realisations.
-    panel : str
-        The panel.
-    weights : ndarray
-        Values of mu.
-
-    Returns
-    -------
-    ndarray of shape (realisations, weights)
-    """
+    """Mean squared error on held-out entries, of shape (realisations, weights)."""
     data = load_constants()["data"]
     found = []
     for k in range(trial.realizations):
@@ -91,27 +77,16 @@ def _held_out_error(name: str, made: Draw, mu: float, seed: np.random.SeedSequen
     fold = np.arange(seen.m) % FOLDS  # entries are in order of rows: every fold sees all of them
     total = 0.0
     for k in range(FOLDS):
-        held = seen.take(fold == k)
+        hidden = seen.take(fold == k)
         rng = np.random.default_rng(seed)
         outcome = fit(name, made.kernel, seen.take(fold != k), mu, rng)
-        gap = held.values - outcome.prediction.at(held.rows, held.cols)
+        gap = hidden.values - outcome.prediction.at(hidden.rows, hidden.cols)
         total += float(gap @ gap)
     return total / seen.m
 
 
 def choose(weights: Floats, errors: Floats) -> float:
-    """The smallest weight whose mean error is as good as the best.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (k,)
-        Ascending.
-    errors : ndarray of shape (realisations, k)
-        Their errors.
-
-    Returns
-    -------
-    float
+    """The smallest of the ascending weights whose mean error is as good as the best.
 
     Examples
     --------
@@ -134,9 +109,9 @@ def main() -> None:
             errors = cross_validate(trial, panel, grid)
             values[panel][name] = float(f"{choose(grid, errors):.3g}")
             mean = [float(f"{value:.4g}") for value in errors.mean(axis=0)]
-            told = dict(zip([f"{mu:.2e}" for mu in grid], mean, strict=True))
-            details.append({"panel": panel, **trial._asdict(), "errors": told})
-            sys.stdout.write(f"({panel}) {name}: {values[panel][name]:g}  {told}\n")
+            shown = dict(zip([f"{mu:.2e}" for mu in grid], mean, strict=True))
+            details.append({"panel": panel, **trial._asdict(), "errors": shown})
+            sys.stdout.write(f"({panel}) {name}: {values[panel][name]:g}  {shown}\n")
             sys.stdout.flush()
     update_constants(
         "mu",

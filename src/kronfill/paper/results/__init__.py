@@ -1,1 +1,1 @@
-"""From finished cells to a table, pictures, verdicts and a page."""
+"""From finished cells to a table, pictures, verdicts and a page; nothing is fitted here."""

@@ -11,7 +11,7 @@ from kronfill._optional import needed
 from kronfill.paper.limits import Limit
 from kronfill.paper.methods import METHODS
 from kronfill.paper.published import ALGORITHMS, METRICS, PANELS
-from kronfill.paper.results.table import Point, algorithms_shown, curves
+from kronfill.paper.results.table import Point, Records, algorithms_shown, costs, curves
 
 __all__ = ["draw_bounds", "draw_costs", "draw_figure", "draw_variants"]
 
@@ -36,17 +36,7 @@ TITLES = {"a": "(a)  snr = ∞", "b": "(b)  snr = 4"}
 
 
 def draw_figure(points: Iterable[Point]) -> Any:
-    """Both panels in the paper's layout, ours as lines with bands, the paper's as open markers.
-
-    Parameters
-    ----------
-    points : iterable of Point
-        What :func:`~kronfill.paper.results.table.summarize` gives.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Both panels in the paper's layout, ours as lines with bands, the paper's as open markers."""
     found = curves(points)
     figure = _figure(12.0, 5.4)
     figure.get_layout_engine().set(hspace=0.0, h_pad=0.03)
@@ -85,23 +75,29 @@ def _legend(figure: Any, axes: Sequence[Any]) -> None:
 
 
 def _curve(ax: Any, row: Sequence[Point], algorithm: str, metric: str) -> None:
-    """One curve: mean, band of two standard errors, the paper's values."""
+    """One curve of the figure, ours and the paper's."""
     color, mark = COLORS[algorithm, metric], MARKS[metric]
-    if row:
-        sizes = [p.N for p in row]
-        values = np.array([p.value for p in row])
-        errors = 2.0 * np.nan_to_num([p.stderr for p in row])
-        label = f"{algorithm} {NAMES[metric]}"
+    label = f"{algorithm} {NAMES[metric]}"
+    theirs = _ours(ax, row, LINES[algorithm], color, marker=mark, label=label)
+    if theirs:
         ax.plot(
-            sizes, values, LINES[algorithm], color=color, marker=mark, markersize=3, label=label
-        )
-        ax.fill_between(sizes, values - errors, values + errors, color=color, alpha=0.25, lw=0)
-        theirs = [(p.N, p.paper) for p in row if np.isfinite(p.paper)]
-        if theirs:
-            ax.plot(
-                *zip(*theirs, strict=True), mark, color=color, markerfacecolor="none", markersize=8,
-                label="open: the paper's value" if (algorithm, metric) == ("MC", "test") else None,
-            )  # fmt: skip
+            *zip(*theirs, strict=True), mark, color=color, markerfacecolor="none", markersize=8,
+            label="open: the paper's value" if (algorithm, metric) == ("MC", "test") else None,
+        )  # fmt: skip
+
+
+def _ours(
+    ax: Any, row: Sequence[Point], style: str, color: str, **look: Any
+) -> list[tuple[int, float]]:
+    """Draw our means with a band of two standard errors; gives N and value of the paper's."""
+    if not row:
+        return []
+    sizes = [p.N for p in row]
+    values = np.array([p.value for p in row])
+    errors = 2.0 * np.nan_to_num([p.stderr for p in row])
+    ax.plot(sizes, values, style, color=color, markersize=3, **look)
+    ax.fill_between(sizes, values - errors, values + errors, color=color, alpha=0.25, lw=0)
+    return [(p.N, p.paper) for p in row if np.isfinite(p.paper)]
 
 
 def _break_axis(upper: Any, lower: Any, shown: Sequence[Point]) -> None:
@@ -129,17 +125,7 @@ def _top(found: Mapping[tuple[str, str, str], list[Point]], panel: str, least: f
 
 
 def draw_variants(points: Iterable[Point]) -> Any:
-    """Test losses of every variant: what the paper's curves of MC and KMC hang on.
-
-    Parameters
-    ----------
-    points : iterable of Point
-        What :func:`~kronfill.paper.results.table.summarize` gives.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Test losses of every variant: what the paper's curves of MC and KMC hang on."""
     found = curves(points)
     panels = sorted({*PANELS, *(key[0] for key in found)})
     figure = _figure(5.5 * len(panels), 7.0)
@@ -159,34 +145,17 @@ def draw_variants(points: Iterable[Point]) -> Any:
 
 
 def _variant(ax: Any, row: Sequence[Point], name: str) -> None:
-    if not row:
-        return
-    color = f"C{list(METHODS).index(name)}"
-    sizes = [p.N for p in row]
-    values = np.array([p.value for p in row])
-    errors = 2.0 * np.nan_to_num([p.stderr for p in row])
-    ax.plot(sizes, values, "o-", color=color, markersize=3, label=METHODS[name].label)
-    ax.fill_between(sizes, values - errors, values + errors, color=color, alpha=0.25, lw=0)
-    theirs = [(p.N, p.paper) for p in row if np.isfinite(p.paper)]
-    first = next(k for k, m in METHODS.items() if m.algorithm == METHODS[name].algorithm)
+    method = METHODS[name]
+    theirs = _ours(ax, row, "o-", _color(name), label=method.label)
+    first = next(key for key, other in METHODS.items() if other.algorithm == method.algorithm)
     if theirs and name == first:
-        mark = "ks" if METHODS[name].algorithm == "KKMCEX" else "ko"
-        label = f"{METHODS[name].algorithm} in the paper"
+        mark = "ks" if method.algorithm == "KKMCEX" else "ko"
+        label = f"{method.algorithm} in the paper"
         ax.plot(*zip(*theirs, strict=True), mark, markerfacecolor="none", label=label)
 
 
 def draw_bounds(found: Sequence[Limit]) -> Any:
-    """Measured generalization error with the printed and the corrected bound, for each method.
-
-    Parameters
-    ----------
-    found : sequence of Limit
-        What :func:`~kronfill.paper.limits.limits` gives.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Measured generalization error with the printed and the corrected bound, for each method."""
     figure = _figure(11.0, 6.4)
     panels = sorted({x.panel for x in found}) or list(PANELS)
     axes = figure.subplots(len(panels), len(ALGORITHMS), sharex=True, sharey="row", squeeze=False)
@@ -215,37 +184,26 @@ def _bound_lines(ax: Any, found: Sequence[Limit], algorithm: str) -> None:
         ax.plot(sizes, [x.ge for x in rows], "o-", color="k", label="measured")
 
 
-def draw_costs(records: Iterable[Mapping[str, Any]]) -> Any:
-    """Seconds per cell against N: fit, and losses over all entries.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        Rows of a store.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+def draw_costs(records: Records) -> Any:
+    """Median seconds per cell against N: fit, and losses over all entries."""
     figure = _figure(10.0, 3.8)
     left, right = figure.subplots(1, 2, sharey=True)
-    done = [row for row in records if row["status"] == "done"]
-    for ax, column, title in (
-        (left, "seconds_fit", "fit"),
-        (right, "seconds_losses", "losses over all N² entries"),
-    ):
+    found = costs(records)
+    for ax, column, title in ((left, 3, "fit"), (right, 4, "losses over all N² entries")):
         for name, method in METHODS.items():
-            rows = [row for row in done if row["method"] == name]
-            sizes = sorted({row["N"] for row in rows})
-            values = [np.median([r[column] for r in rows if r["N"] == size]) for size in sizes]
-            if sizes:
-                color = f"C{list(METHODS).index(name)}"
-                ax.plot(sizes, values, "o-", color=color, markersize=4, label=method.label)
+            rows = [row for row in found if row[0] == method.label]
+            if rows:
+                at = [row[1] for row in rows], [row[column] for row in rows]
+                ax.plot(*at, "o-", color=_color(name), markersize=4, label=method.label)
         ax.set(xscale="log", yscale="log", xlabel="N", title=title)
     left.set_ylabel("seconds per cell (median)")
     if left.lines:
         left.legend(fontsize=7, frameon=False)
     return figure
+
+
+def _color(name: str) -> str:
+    return f"C{list(METHODS).index(name)}"
 
 
 def _title(panel: str) -> str:

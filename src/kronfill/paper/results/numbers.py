@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kronfill.paper.limits import Limit
 from kronfill.paper.methods import METHODS
-from kronfill.paper.results.page import costs
-from kronfill.paper.results.pairs import paired, ratio
-from kronfill.paper.results.table import Point
+from kronfill.paper.results.table import (
+    SOLVER_COLUMNS,
+    Point,
+    Records,
+    costs,
+    paired,
+    ratio,
+    solver_means,
+)
 from kronfill.paper.results.verdict import CurveVerdict
 
 __all__ = ["numbers"]
-
-Records = Sequence[Mapping[str, Any]]
 
 
 def numbers(
@@ -26,30 +30,13 @@ def numbers(
     judged: Sequence[CurveVerdict],
     bounds: Sequence[Limit],
 ) -> str:
-    """All tables that the page about the figure refers to.
-
-    Parameters
-    ----------
-    points : sequence of Point
-        The table.
-    records : sequence of mapping
-        Rows of the store.
-    judged : sequence of CurveVerdict
-        One per curve.
-    bounds : sequence of Limit
-        Bounds over the same sizes.
-
-    Returns
-    -------
-    str
-        Markdown.
-    """
+    """All tables that the page about the figure refers to."""
     parts = [
         "# Figure 1: the numbers",
         "Written by `kronfill reproduce fig1`.",
         "## Test losses, ours ± one standard error, and the paper's",
         _losses(points),
-        "## CurveVerdict per curve",
+        "## Verdict per curve",
         _verdicts(judged),
         "## KMC: two solvers of the same problem, on the same realisations",
         _solvers(records, "kmc-rowwise"),
@@ -94,16 +81,10 @@ def _solvers(records: Records, slow: str) -> str:
     rows = []
     for (panel, size), pair in paired(records, slow, "kmc").items():
         lower = np.mean([b["objective"] < a["objective"] for a, b in zip(*pair, strict=True)])
-        means = [
-            f"{np.mean([row[column] for row in side]):.3g}"
-            for column in ("objective", "sweeps", "test")
-            for side in pair
-        ]
+        means = solver_means(pair, ".3g")
         rows.append([f"({panel})", str(size), str(len(pair[0])), *means, f"{lower:.0%}"])
-    head = ["panel", "N", "realisations"]
-    head += [f"{what}, {how}" for what in ("objective", "sweeps", "test loss")
-             for how in ("row-wise", "exact")]  # fmt: skip
-    return _table([*head, "exact reaches a lower objective"], rows)
+    head = ("panel", "N", "realisations", *SOLVER_COLUMNS, "exact reaches a lower objective")
+    return _table(head, rows)
 
 
 def _longer(records: Records) -> list[str]:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import base64
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from kronfill.paper.limits import CLIP, DELTA, Limit
 from kronfill.paper.methods import METHODS
-from kronfill.paper.results.pairs import paired
-from kronfill.paper.results.table import Point
+from kronfill.paper.results.table import (
+    SOLVER_COLUMNS,
+    Point,
+    Records,
+    costs,
+    paired,
+    solver_means,
+)
 from kronfill.paper.results.verdict import CurveVerdict
 from kronfill.paper.running.work import CellSettings
 
-__all__ = ["costs", "page"]
+__all__ = ["page"]
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
@@ -50,33 +54,15 @@ BOUNDS_NOTE = (
 
 def page(
     points: Sequence[Point],
-    records: Sequence[Mapping[str, Any]],
+    records: Records,
     judged: Sequence[CurveVerdict],
     bounds: Sequence[Limit],
     settings: CellSettings,
     pictures: Mapping[str, bytes],
 ) -> str:
-    """The HTML page of a run.
+    """The HTML page of a run, a document that needs no other file.
 
-    Parameters
-    ----------
-    points : sequence of Point
-        The table.
-    records : sequence of mapping
-        Rows of the store.
-    judged : sequence of CurveVerdict
-        One per curve.
-    bounds : sequence of Limit
-        Bounds over the same sizes.
-    settings : CellSettings
-        Seed and constants of the run.
-    pictures : mapping of str to bytes
-        PNG files: "fig1", "fig1-variants", "fig1-bounds" and "fig1-costs".
-
-    Returns
-    -------
-    str
-        A self-contained document.
+    ``pictures`` are PNG files: "fig1", "fig1-variants", "fig1-bounds" and "fig1-costs".
     """
     failed = [row for row in records if row["status"] == "failed"]
     parts = [
@@ -86,7 +72,7 @@ def page(
         "<h2>The figure</h2>",
         _image(pictures["fig1"], "Figure 1: ours as lines, the paper's values as open markers"),
         FIGURE_NOTE,
-        "<h2>CurveVerdict per curve</h2>",
+        "<h2>Verdict per curve</h2>",
         _verdict_table(judged),
         "<h2>What the curves of MC and KMC hang on</h2>",
         _image(pictures["fig1-variants"], "Test loss of the variants of MC and KMC"),
@@ -98,7 +84,7 @@ def page(
         _bounds_table(bounds),
         "<h2>Cost of a cell</h2>",
         _image(pictures["fig1-costs"], "Seconds per cell against N"),
-        _cost_table(costs(records)),
+        _cost_table(records),
         "<h2>All numbers</h2>",
         _points_table(points),
     ]
@@ -111,32 +97,7 @@ def page(
     )
 
 
-def costs(records: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, float, float, float]]:
-    """Median seconds of a cell: label, N, data, fit, losses.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        Rows of a store.
-
-    Returns
-    -------
-    list of tuple
-    """
-    done = [row for row in records if row["status"] == "done"]
-    found = []
-    for name, method in METHODS.items():
-        for size in sorted({row["N"] for row in done if row["method"] == name}):
-            rows = [row for row in done if row["method"] == name and row["N"] == size]
-            times = [
-                float(np.median([row[f"seconds_{part}"] for row in rows]))
-                for part in ("data", "fit", "losses")
-            ]
-            found.append((method.label, size, times[0], times[1], times[2]))
-    return found
-
-
-def _introduction(records: Sequence[Mapping[str, Any]], settings: CellSettings) -> str:
+def _introduction(records: Records, settings: CellSettings) -> str:
     done = sum(row["status"] == "done" for row in records)
     mu = "; ".join(
         f"({panel}) " + ", ".join(f"{name} {value:g}" for name, value in values.items())
@@ -179,57 +140,43 @@ def _verdict_table(judged: Sequence[CurveVerdict]) -> str:
         f'<td class="text">{html.escape(v.sentence)}</td></tr>'
         for v in judged
     )
-    return _table(("panel", "method", "loss", "verdict", "why"), rows, text=5)
+    return _framed(("panel", "method", "loss", "verdict", "why"), rows, text=5)
 
 
-def _solver_table(records: Sequence[Mapping[str, Any]]) -> str:
+def _solver_table(records: Records) -> str:
     """KMC by both solvers on the realisations that both have."""
-    pairs = paired(records, "kmc-rowwise", "kmc")
-    rows = ""
-    for (panel, size), both in pairs.items():
-        cells = "".join(
-            f"<td>{np.mean([row[column] for row in side]):.4g}</td>"
-            for column in ("objective", "sweeps", "test")
-            for side in both
-        )
-        rows += (
-            f'<tr><td class="text">({panel})</td><td>{size}</td><td>{len(both[0])}</td>{cells}</tr>'
-        )
-    head = ["panel", "N", "realisations"]
-    head += [f"{what}, {how}" for what in ("objective", "sweeps", "test loss")
-             for how in ("row-wise", "exact")]  # fmt: skip
-    return _table(head, rows, text=1) if rows else ""
+    rows = [
+        [f"({panel})", str(size), str(len(pair[0])), *solver_means(pair, ".4g")]
+        for (panel, size), pair in paired(records, "kmc-rowwise", "kmc").items()
+    ]
+    return _table(("panel", "N", "realisations", *SOLVER_COLUMNS), rows, text=1) if rows else ""
 
 
 def _bounds_table(bounds: Sequence[Limit]) -> str:
-    rows = "".join(
-        f'<tr><td class="text">({x.panel})</td><td class="text">{METHODS[x.method].label}</td>'
-        f"<td>{x.N}</td><td>{x.ge:.4g}</td><td>{x.norm:.4g}</td><td>{x.printed:.4g}</td>"
-        f"<td>{x.corrected:.4g}</td></tr>"
+    rows = [
+        [f"({x.panel})", METHODS[x.method].label, str(x.N)]
+        + [f"{value:.4g}" for value in (x.ge, x.norm, x.printed, x.corrected)]
         for x in bounds
-    )
+    ]
     head = ("panel", "method", "N", "measured", "norm", "as printed", "corrected")
     return _folded("The numbers", _table(head, rows, text=2))
 
 
-def _cost_table(found: Sequence[tuple[str, int, float, float, float]]) -> str:
-    rows = "".join(
-        f'<tr><td class="text">{label}</td><td>{size}</td>'
-        + "".join(f"<td>{value:.4f}</td>" for value in times)
-        + "</tr>"
-        for label, size, *times in found
-    )
+def _cost_table(records: Records) -> str:
+    rows = [
+        [label, str(size), *(f"{value:.4f}" for value in times)]
+        for label, size, *times in costs(records)
+    ]
     head = ("method", "N", "data, s", "fit, s", "losses, s")
     return _folded("Median seconds", _table(head, rows, text=1))
 
 
 def _points_table(points: Sequence[Point]) -> str:
-    rows = "".join(
-        f'<tr><td class="text">({p.panel})</td><td class="text">{p.algorithm}</td>'
-        f'<td class="text">{p.metric}</td><td>{p.N}</td><td>{p.value:.4g}</td>'
-        f"<td>{_number(p.stderr)}</td><td>{p.realizations}</td><td>{_number(p.paper)}</td></tr>"
+    rows = [
+        [f"({p.panel})", p.algorithm, p.metric, str(p.N), f"{p.value:.4g}", _number(p.stderr),
+         str(p.realizations), _number(p.paper)]
         for p in points
-    )
+    ]  # fmt: skip
     head = ("panel", "method", "loss", "N", "value", "s.e.", "realisations", "paper")
     return _folded("Table", _table(head, rows, text=3))
 
@@ -238,12 +185,20 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3g}"
 
 
-def _table(head: Sequence[str], rows: str, text: int) -> str:
-    cells = "".join(
-        f'<th class="text">{name}</th>' if k < text else f"<th>{name}</th>"
-        for k, name in enumerate(head)
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], text: int) -> str:
+    """A table whose first ``text`` columns are text, the others numbers."""
+    return _framed(head, "".join(f"<tr>{_cells('td', row, text)}</tr>" for row in rows), text)
+
+
+def _framed(head: Sequence[str], rows: str, text: int) -> str:
+    return f'<div class="wide"><table><tr>{_cells("th", head, text)}</tr>{rows}</table></div>'
+
+
+def _cells(tag: str, row: Sequence[str], text: int) -> str:
+    return "".join(
+        f'<{tag} class="text">{cell}</{tag}>' if k < text else f"<{tag}>{cell}</{tag}>"
+        for k, cell in enumerate(row)
     )
-    return f'<div class="wide"><table><tr>{cells}</tr>{rows}</table></div>'
 
 
 def _folded(title: str, content: str) -> str:

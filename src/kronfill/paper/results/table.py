@@ -1,4 +1,4 @@
-"""Means over realisations, beside the paper's values."""
+"""The cells of a store put together: means beside the paper's values, pairs, costs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,7 +15,29 @@ import numpy as np
 from kronfill.paper.methods import METHODS
 from kronfill.paper.published import ALGORITHMS, METRICS, PANELS, paper_values
 
-__all__ = ["Point", "curves", "summarize", "to_csv"]
+__all__ = [
+    "SOLVER_COLUMNS",
+    "Point",
+    "Records",
+    "algorithms_shown",
+    "costs",
+    "curves",
+    "paired",
+    "ratio",
+    "solver_means",
+    "summarize",
+    "to_csv",
+]
+
+Records = Sequence[Mapping[str, Any]]
+"""Rows of a store."""
+Pair = tuple[Records, Records]
+SOLVER_COLUMNS = tuple(
+    f"{what}, {how}"
+    for what in ("objective", "sweeps", "test loss")
+    for how in ("row-wise", "exact")
+)
+"""What :func:`solver_means` gives for the two solvers of KMC."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +83,8 @@ class Point:
         return (self.value - self.paper) / self.stderr if self.stderr > 0 else math.nan
 
 
-def summarize(records: Iterable[Mapping[str, Any]]) -> list[Point]:
-    """Average the cells that are done.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        Rows of a store, in any order.
-
-    Returns
-    -------
-    list of Point
-        Ordered by panel, method, metric and size.
-    """
+def summarize(records: Records) -> list[Point]:
+    """Average the cells that are done; ordered by panel, method, metric and size."""
     groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = defaultdict(list)
     for row in sorted(records, key=lambda row: (row["realization"], row["key"])):
         if row["status"] == "done":
@@ -102,18 +113,7 @@ def _point(panel: str, method: str, size: int, metric: str, snr: float, values: 
 
 
 def curves(points: Iterable[Point]) -> dict[tuple[str, str, str], list[Point]]:
-    """Points of each curve, by panel, label of the method and metric.
-
-    Parameters
-    ----------
-    points : iterable of Point
-        What :func:`summarize` gives.
-
-    Returns
-    -------
-    dict
-        From (panel, label, metric) to the points in order of N.
-    """
+    """Points of each curve in order of N, by panel, label of the method and metric."""
     found: dict[tuple[str, str, str], list[Point]] = defaultdict(list)
     for point in points:
         found[point.panel, point.algorithm, point.metric].append(point)
@@ -122,15 +122,6 @@ def curves(points: Iterable[Point]) -> dict[tuple[str, str, str], list[Point]]:
 
 def to_csv(points: Iterable[Point]) -> str:
     r"""The table as text, numbers in full so that equal runs give equal files.
-
-    Parameters
-    ----------
-    points : iterable of Point
-        What :func:`summarize` gives.
-
-    Returns
-    -------
-    str
 
     Examples
     --------
@@ -151,3 +142,69 @@ def to_csv(points: Iterable[Point]) -> str:
 def algorithms_shown() -> dict[str, str]:
     """Label of the method that stands for each algorithm of the paper in the figure."""
     return dict(zip(ALGORITHMS, ("MC (mu = 0.1)", "KMC (row-wise)", "KKMCEX"), strict=True))
+
+
+def paired(records: Records, first: str, second: str) -> dict[tuple[str, int], Pair]:
+    """Cells of two methods on the realisations that both have, in the same order, by panel and N.
+
+    Examples
+    --------
+    >>> from kronfill.paper.results.table import paired
+    >>> cell = {"status": "done", "panel": "a", "N": 100, "realization": 0}
+    >>> found = paired([{**cell, "method": "mc"}, {**cell, "method": "kmc"}], "mc", "kmc")
+    >>> [rows[0]["method"] for rows in found["a", 100]]
+    ['mc', 'kmc']
+    """
+    found: dict[tuple[str, int], dict[int, dict[str, Mapping[str, Any]]]] = {}
+    for row in records:
+        if row["status"] == "done" and row["method"] in (first, second):
+            where = found.setdefault((row["panel"], row["N"]), {})
+            where.setdefault(row["realization"], {})[row["method"]] = row
+    out: dict[tuple[str, int], Pair] = {}
+    for key in sorted(found):
+        both = [pair for _, pair in sorted(found[key].items()) if len(pair) == 2]
+        if both:
+            out[key] = ([pair[first] for pair in both], [pair[second] for pair in both])
+    return out
+
+
+def ratio(pair: Pair, column: str) -> tuple[float, float]:
+    """How many times larger a positive number is for the first method than for the second.
+
+    The geometric mean of the ratios, and the factor of one standard error (NaN for one pair).
+
+    Examples
+    --------
+    >>> from kronfill.paper.results.table import ratio
+    >>> pair = [{"test": 2.0}, {"test": 8.0}], [{"test": 1.0}, {"test": 1.0}]
+    >>> round(ratio(pair, "test")[0], 6)
+    4.0
+    """
+    first, second = (np.log([row[column] for row in rows]) for rows in pair)
+    logs = first - second
+    error = float(logs.std(ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
+    return math.exp(float(logs.mean())), math.exp(error)
+
+
+def solver_means(pair: Pair, form: str) -> list[str]:
+    """Means of the numbers of :data:`SOLVER_COLUMNS`, written in a format."""
+    return [
+        format(np.mean([row[column] for row in rows]), form)
+        for column in ("objective", "sweeps", "test")
+        for rows in pair
+    ]
+
+
+def costs(records: Records) -> list[tuple[str, int, float, float, float]]:
+    """Median seconds of a cell: label of the method, N, data, fit, losses."""
+    done = [row for row in records if row["status"] == "done"]
+    found = []
+    for name, method in METHODS.items():
+        for size in sorted({row["N"] for row in done if row["method"] == name}):
+            rows = [row for row in done if row["method"] == name and row["N"] == size]
+            times = [
+                float(np.median([row[f"seconds_{part}"] for row in rows]))
+                for part in ("data", "fit", "losses")
+            ]
+            found.append((method.label, size, times[0], times[1], times[2]))
+    return found

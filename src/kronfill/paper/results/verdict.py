@@ -43,16 +43,6 @@ class CurveVerdict:
 def verdicts(points: Iterable[Point]) -> list[CurveVerdict]:
     """Judge every curve of the figure.
 
-    Parameters
-    ----------
-    points : iterable of Point
-        What :func:`~kronfill.paper.results.table.summarize` gives.
-
-    Returns
-    -------
-    list of CurveVerdict
-        18 of them.
-
     Examples
     --------
     >>> from kronfill.paper.results.verdict import verdicts
@@ -99,10 +89,10 @@ def _compare(row: Sequence[Point], tolerance: float) -> tuple[str, str]:
         word = "same shape"
     else:
         word = "differs"
-    told = "all" if len(near) == len(row) else f"{len(near)} of"
+    count = "all" if len(near) == len(row) else f"{len(near)} of"
     return word, (
-        f"{shape}. Within {tolerance:.0%} or 2 standard errors at {told} {len(row)} sizes; furthest"
-        f" at N = {worst.N}: {worst.value:.3g}{_error(worst)} against {worst.paper:.3g} "
+        f"{shape}. Within {tolerance:.0%} or 2 standard errors at {count} {len(row)} sizes; "
+        f"furthest at N = {worst.N}: {worst.value:.3g}{_error(worst)} against {worst.paper:.3g} "
         f"({worst.relative:+.0%})."
     )
 

@@ -27,45 +27,20 @@ def data_seed(
 ) -> np.random.SeedSequence:
     """Seed of the data: kernel coefficients, observed entries, noise.
 
-    Parameters
-    ----------
-    root : int
-        Seed of the whole experiment.
-    panel : str
-        "a", "b" or "snr=...".
-    size : int
-        N.
-    realization : int
-        Number of the realisation, from 0.
-    purpose : Purpose, default=Purpose.FIGURE
-        What the data are for.
-
-    Returns
-    -------
-    numpy.random.SeedSequence
-
     Examples
     --------
     >>> from kronfill.paper.running.seeds import data_seed
     >>> data_seed(0, "b", 400, 7).spawn_key
     (0, 98, 400, 7, 0)
     """
-    return _seed(root, panel, (size, realization, 0), purpose)
+    name = int.from_bytes(panel.encode("ascii"), "big")
+    return np.random.SeedSequence(root, spawn_key=(int(purpose), name, size, realization, 0))
 
 
 def start_seed(
     root: int, panel: str, size: int, realization: int, purpose: Purpose = Purpose.FIGURE
 ) -> np.random.SeedSequence:
-    """Seed of random starting points; independent of the data.
-
-    Parameters
-    ----------
-    root, panel, size, realization, purpose :
-        As for :func:`data_seed`.
-
-    Returns
-    -------
-    numpy.random.SeedSequence
+    """Seed of random starting points for the same data, and independent of it.
 
     Examples
     --------
@@ -73,11 +48,5 @@ def start_seed(
     >>> start_seed(0, "b", 400, 7).spawn_key
     (0, 98, 400, 7, 1)
     """
-    return _seed(root, panel, (size, realization, 1), purpose)
-
-
-def _seed(
-    root: int, panel: str, where: tuple[int, ...], purpose: Purpose
-) -> np.random.SeedSequence:
-    name = int.from_bytes(panel.encode("ascii"), "big")
-    return np.random.SeedSequence(root, spawn_key=(int(purpose), name, *where))
+    data = data_seed(root, panel, size, realization, purpose)
+    return np.random.SeedSequence(root, spawn_key=(*data.spawn_key[:-1], 1))

@@ -57,7 +57,7 @@ def panel_of(snr: float) -> str:
     ('a', 'b', 'snr=2.5')
     """
     if not snr > 0:
-        msg = f"snr must be a positive number or inf, got {snr!r}"
+        msg = f"snr must be a positive number or inf, got {snr!r}."
         raise ParameterError(msg)
     for panel, known in PANELS.items():
         if snr == known:
@@ -110,18 +110,18 @@ class RunPlan:
         if not self.sizes or min(self.sizes) < smallest:
             msg = (
                 f"sizes must be whole numbers of at least {smallest}, so that entries are left to "
-                f"test on; got {list(self.sizes)}"
+                f"test on; got {list(self.sizes)}."
             )
             raise ParameterError(msg)
         unknown = sorted(set(self.counts) - set(METHODS))
         if unknown or not self.counts:
-            msg = f"methods must be among {', '.join(METHODS)}; got {unknown or 'none'}"
+            msg = f"methods must be among {', '.join(METHODS)}; got {unknown or 'none'}."
             raise ParameterError(msg)
         if min(self.counts.values()) < 1:
-            msg = f"realizations must be at least 1, got {dict(self.counts)}"
+            msg = f"realizations must be at least 1, got {dict(self.counts)}."
             raise ParameterError(msg)
         if self.seed < 0:
-            msg = f"seed must not be negative, got {self.seed}"
+            msg = f"seed must not be negative, got {self.seed}."
             raise ParameterError(msg)
 
     def cells(self) -> Iterator[Cell]:

@@ -78,8 +78,8 @@ class Store:
         found = json.loads(note.read_text(encoding="utf-8"))
         differing = [name for name, value in wanted.items() if found.get(name) != value]
         if differing:
-            told = "; ".join(f"{k} is {found.get(k)} there, {wanted[k]} here" for k in differing)
-            msg = f"{self.path} holds cells of another run ({told}). Use another folder."
+            unlike = "; ".join(f"{k} is {found.get(k)} there, {wanted[k]} here" for k in differing)
+            msg = f"{self.path} holds cells of another run ({unlike}). Use another folder."
             raise DataError(msg)
 
     def put(self, record: Mapping[str, Any]) -> None:

@@ -62,15 +62,6 @@ class CellSettings:
 def settings_for(seed: int) -> CellSettings:
     """Settings with the constants that come with the package.
 
-    Parameters
-    ----------
-    seed : int
-        Root of all random numbers.
-
-    Returns
-    -------
-    CellSettings
-
     Examples
     --------
     >>> from kronfill.paper.running.work import settings_for
@@ -87,8 +78,8 @@ def settings_for(seed: int) -> CellSettings:
 def versions() -> str:
     """The versions that a result may depend on."""
     names = ("kronfill", "numpy", "scipy", "numba")
-    told = [f"{name} {metadata.version(name)}" for name in names]
-    return ", ".join([*told, f"Python {platform.python_version()}", sys.platform])
+    packages = [f"{name} {metadata.version(name)}" for name in names]
+    return ", ".join([*packages, f"Python {platform.python_version()}", sys.platform])
 
 
 @lru_cache(maxsize=1)
@@ -101,20 +92,10 @@ def _data(
 
 
 def run_cell(cell: Cell, settings: CellSettings) -> dict[str, Any]:
-    """Draw the data, fit, measure. An error is reported, not raised.
+    """Draw the data, fit, measure: one row of the store. An error is reported, not raised.
 
-    Parameters
-    ----------
-    cell : Cell
-        What to do.
-    settings : CellSettings
-        Seed and constants.
-
-    Returns
-    -------
-    dict
-        One row of the store. The work uses one thread, so the numbers do not depend on the machine
-        being busy or on how many workers there are.
+    The work uses one thread, so the numbers do not depend on the machine being busy or on how many
+    workers there are.
 
     Examples
     --------
