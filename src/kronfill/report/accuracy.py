@@ -18,36 +18,36 @@ POINTS = 600
 
 def accuracy(found: Evaluation) -> Accuracy:
     """All kinds of hidden entries, each with its scores."""
-    parts = [_part(kind, held, found.doubts.get(kind)) for kind, held in found.parts.items()]
+    parts = [_part(kind, hidden, found.doubts.get(kind)) for kind, hidden in found.parts.items()]
     return Accuracy(found.scheme, found.folds, found.seed, parts)
 
 
-def _part(kind: str, held: HiddenEntries, doubt: str | None) -> Part:
-    own, mean, effects = held.scores()
+def _part(kind: str, hidden: HiddenEntries, doubt: str | None) -> Part:
+    own, mean, effects = hidden.scores()
     best = "mean" if mean.rmse <= effects.rmse else "effects"
-    rival = held.mean if best == "mean" else held.effects
+    rival = hidden.mean if best == "mean" else hidden.effects
     least = min(mean.rmse, effects.rmse)
-    drawn = _drawn(len(held))
+    drawn = _drawn(len(hidden))
     return Part(
         kind=kind,
-        count=len(held),
+        count=len(hidden),
         method=own,
         mean=mean,
         effects=effects,
         best=best,
         gain=1.0 - own.rmse / least if least > 0 else None,
-        clear=_clear(held, rival),
+        clear=_clear(hidden, rival),
         doubt=doubt,
-        observed=held.observed[drawn].tolist(),
-        predicted=held.predicted[drawn].tolist(),
+        observed=hidden.observed[drawn].tolist(),
+        predicted=hidden.predicted[drawn].tolist(),
     )
 
 
-def _clear(held: HiddenEntries, rival: Floats) -> bool:
+def _clear(hidden: HiddenEntries, rival: Floats) -> bool:
     """Whether the mean difference of squared errors is more than two of its standard errors."""
-    if len(held) < 3:
+    if len(hidden) < 3:
         return False
-    gap = (held.observed - rival) ** 2 - (held.observed - held.predicted) ** 2
+    gap = (hidden.observed - rival) ** 2 - (hidden.observed - hidden.predicted) ** 2
     margin = 2.0 * float(gap.std(ddof=1)) / np.sqrt(len(gap))
     return bool(abs(float(gap.mean())) > margin)
 

@@ -15,8 +15,14 @@ from kronfill.data import Observations
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear
 from kronfill.estimators.fitted.identity_part import IdentityForm
 
-__all__ = ["block_of", "edges", "filled_means", "observed_share", "predicted_means"]
-
+__all__ = [
+    "block_of",
+    "edges",
+    "filled_means",
+    "item_means",
+    "observed_share",
+    "predicted_means",
+]
 
 CHUNK_FLOATS = 4_000_000
 
@@ -34,14 +40,12 @@ def block_of(at: Index, bounds: Index) -> Index:
 def filled_means(model: Any, obs: Observations, rows: Index, cols: Index) -> Floats:
     """Mean over each block of observed values, and predictions where nothing was observed."""
     gap = obs.values - model.predict(obs)
-    return predicted_means(model, rows, cols) + _block_sums(obs, gap, rows, cols) / _sizes(
-        rows, cols
-    )
+    return predicted_means(model, rows, cols) + _entry_means(obs.rows, obs.cols, gap, rows, cols)
 
 
 def observed_share(obs: Observations, rows: Index, cols: Index) -> Floats:
     """Share of the entries of each block that were observed."""
-    return _block_sums(obs, None, rows, cols) / _sizes(rows, cols)
+    return _entry_means(obs.rows, obs.cols, None, rows, cols)
 
 
 def predicted_means(model: Any, rows: Index, cols: Index) -> Floats:
@@ -50,11 +54,13 @@ def predicted_means(model: Any, rows: Index, cols: Index) -> Floats:
     if not isinstance(form, IdentityForm):
         return _bilinear_means(model._bilinear(), rows, cols)
     own = form.own.tocoo()
-    at = block_of(own.row, rows) * (len(cols) - 1) + block_of(own.col, cols)
-    shape = (len(rows) - 1, len(cols) - 1)
-    sums = np.bincount(at, weights=own.data, minlength=shape[0] * shape[1]).reshape(shape)
     parts = (_bilinear_means(part, rows, cols) for part in (form.row_part, form.col_part))
-    return np.asarray(sum(parts) + sums / _sizes(rows, cols))
+    return np.asarray(sum(parts) + _entry_means(own.row, own.col, own.data, rows, cols))
+
+
+def item_means(values: Floats, bounds: Index) -> Floats:
+    """Mean over each block of the items of an axis."""
+    return np.asarray(np.add.reduceat(values, bounds[:-1]) / np.diff(bounds))
 
 
 def _bilinear_means(form: Bilinear, rows: Index, cols: Index) -> Floats:
@@ -62,9 +68,7 @@ def _bilinear_means(form: Bilinear, rows: Index, cols: Index) -> Floats:
     out = np.asarray(left @ right.T if form.core is None else left @ (form.core @ right.T))
     if form.effects is None:
         return out
-    row, col = (
-        _means(part, at) for part, at in ((form.effects.row, rows), (form.effects.col, cols))
-    )
+    row, col = item_means(form.effects.row, rows), item_means(form.effects.col, cols)
     return np.asarray(out + form.effects.mean + row[:, None] + col[None, :])
 
 
@@ -81,16 +85,11 @@ def _basis_means(basis: Basis, bounds: Index) -> Floats:
     return sums / np.diff(bounds)[:, None]
 
 
-def _means(values: Floats, bounds: Index) -> Floats:
-    return np.asarray(np.add.reduceat(values, bounds[:-1]) / np.diff(bounds))
-
-
-def _block_sums(obs: Observations, values: Floats | None, rows: Index, cols: Index) -> Floats:
+def _entry_means(
+    at_rows: Index, at_cols: Index, values: Floats | None, rows: Index, cols: Index
+) -> Floats:
+    """Sum over the listed entries of each block, values or ones, over the size of the block."""
     shape = (len(rows) - 1, len(cols) - 1)
-    at = block_of(obs.rows, rows) * shape[1] + block_of(obs.cols, cols)
-    sums = np.bincount(at, weights=values, minlength=shape[0] * shape[1])
-    return sums.reshape(shape).astype(np.float64, copy=False)
-
-
-def _sizes(rows: Index, cols: Index) -> Floats:
-    return np.outer(np.diff(rows), np.diff(cols)).astype(np.float64)
+    at = block_of(at_rows, rows) * shape[1] + block_of(at_cols, cols)
+    sums = np.bincount(at, weights=values, minlength=shape[0] * shape[1]).reshape(shape)
+    return np.asarray(sums / np.outer(np.diff(rows), np.diff(cols)))

@@ -11,7 +11,7 @@ from kronfill.report.content import Report
 from kronfill.report.curve import error_path
 from kronfill.report.entries import surprising_entries, uncertain_entries
 from kronfill.report.facts import data_facts, environment, guarantee, method_facts
-from kronfill.report.uncertainty import chosen_intervals, told
+from kronfill.report.uncertainty import chosen_intervals, source_of
 
 __all__ = ["build"]
 
@@ -50,7 +50,7 @@ def build(
         method=method_facts(model),
         path=path,
         accuracy=accuracy(evaluation),
-        uncertainty=told(intervals),
+        uncertainty=source_of(intervals),
         cells=cells,
         uncertain=uncertain_entries(completion, found),
         surprising=surprising_entries(completion, evaluation, intervals),

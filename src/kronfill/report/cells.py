@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from kronfill._types import Floats, Index
 from kronfill.completion.intervals import Intervals
 from kronfill.data import Observations
-from kronfill.report.blocks import block_of, edges, filled_means, observed_share
+from kronfill.report.blocks import edges, filled_means, item_means, observed_share
 from kronfill.report.content import Cells
 from kronfill.report.labels import shown
 from kronfill.report.uncertainty import LEVEL
@@ -39,7 +40,7 @@ class Widths:
     lower: Floats
     upper: Floats
     predicted: Floats
-    open_: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
     """Whether the entry was not observed."""
     single: bool
     """Whether each cell is one entry of the table."""
@@ -94,10 +95,10 @@ def table_cells(completion: Any, found: Widths) -> Cells:
         values[obs.rows, obs.cols] = obs.values
     low, high = float(values.min()), float(values.max())
     share = observed_share(obs, rows, cols)
-    half = np.where(found.open_ | (not found.single), found.half, np.nan)
+    half = np.where(found.missing | (not found.single), found.half, np.nan)
     finite = half[np.isfinite(half)]
     most = float(finite.max()) if len(finite) else 0.0
-    cold = [_means_of(counts == 0, at) for counts, at in
+    cold = [item_means((counts == 0).astype(float), at) for counts, at in
             ((obs.row_counts, rows), (obs.col_counts, cols))]  # fmt: skip
     return Cells(
         rows=shape[0],
@@ -126,19 +127,9 @@ def table_cells(completion: Any, found: Widths) -> Cells:
 
 def _labels(labels: tuple[Any, ...] | None, bounds: Index) -> list[str]:
     """The label of each cell: its item, or the first and the last of its items."""
-    names = [
-        (first, last - 1)
-        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-    ]
-    text = [tuple(shown(k if labels is None else labels[k]) for k in pair) for pair in names]
+    ends = [(first, last - 1) for first, last in pairwise(bounds.tolist())]
+    text = [tuple(shown(k if labels is None else labels[k]) for k in pair) for pair in ends]
     return [a if a == b else f"{a} … {b}" for a, b in text]
-
-
-def _means_of(flags: NDArray[np.bool_], bounds: Index) -> Floats:
-    sums = np.bincount(
-        block_of(np.arange(len(flags)), bounds), weights=flags, minlength=len(bounds) - 1
-    )
-    return np.asarray(sums / np.diff(bounds))
 
 
 def _encoded(values: Floats, low: float, high: float) -> str:

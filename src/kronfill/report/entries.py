@@ -26,7 +26,7 @@ TOP = 5
 def uncertain_entries(completion: Any, found: Widths) -> list[Entry]:
     """Entries that were not observed, widest interval first, no two in the same row."""
     obs = completion.observations
-    known = np.flatnonzero(found.open_ & ~np.isnan(found.half))
+    known = np.flatnonzero(found.missing & ~np.isnan(found.half))
     # Of equal widths (whole kinds of entries may share one), where least was measured.
     seen = (obs.row_counts[found.rows] + obs.col_counts[found.cols])[known]
     half = found.half[known]

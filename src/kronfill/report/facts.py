@@ -24,9 +24,10 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
 RANKS = ("rank", "row_rank_", "col_rank_")
 LONGEST = 200
 """Characters of the description of a kernel."""
+HOLDS = {True: "holds", False: "fails", None: "not checked"}
 
 
-def data_facts(obs: Observations, told: tuple[str, str]) -> Data:
+def data_facts(obs: Observations, about: tuple[str, str]) -> Data:
     """Sizes, what is missing, and the values."""
     n, l = obs.shape
     warm = (n - len(obs.cold_rows)) * (l - len(obs.cold_cols))
@@ -41,8 +42,8 @@ def data_facts(obs: Observations, told: tuple[str, str]) -> Data:
         share=obs.density,
         cold_rows=len(obs.cold_rows),
         cold_columns=len(obs.cold_cols),
-        about_rows=told[0],
-        about_columns=told[1],
+        about_rows=about[0],
+        about_columns=about[1],
         weighted=obs.weights is not None,
         value=_spread(obs.values),
         mean=float(obs.values.mean()),
@@ -118,12 +119,8 @@ def guarantee(completion: Any, value_range: Any) -> Guarantee | None:
         vacuous=bool(found.vacuous),
         sentence=found.sentence,
         terms={name: float(value) for name, value in found.terms.items()},
-        assumptions=[(part.text, _holds(part.holds)) for part in found.assumptions],
+        assumptions=[(part.text, HOLDS[part.holds]) for part in found.assumptions],
     )
-
-
-def _holds(answer: bool | None) -> str:
-    return {True: "holds", False: "fails", None: "not checked"}[answer]
 
 
 def environment() -> dict[str, str]:

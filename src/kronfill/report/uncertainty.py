@@ -15,7 +15,7 @@ from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.report.content import Uncertainty
 
-__all__ = ["LEVEL", "chosen_intervals", "told"]
+__all__ = ["LEVEL", "chosen_intervals", "source_of"]
 
 LEVEL = 0.9
 WORK = 3e10
@@ -41,8 +41,8 @@ def chosen_intervals(
     return intervals_for(model, most, "calibrated"), most
 
 
-def told(intervals: Intervals) -> Uncertainty:
-    """What kind of intervals these are."""
+def source_of(intervals: Intervals) -> Uncertainty:
+    """Where these intervals come from."""
     kinds = ((Gaussian, "gaussian"), (Calibrated, "calibrated"), (NoIntervals, "none"))
     kind = next(name for one, name in kinds if isinstance(intervals, one))
     return Uncertainty(kind, intervals.told.removeprefix("none: "), LEVEL)

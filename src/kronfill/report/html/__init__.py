@@ -1,1 +1,1 @@
-"""The numbers of a report as one HTML page that needs nothing but a browser."""
+"""The contents of a report as one HTML page that needs nothing but a browser."""

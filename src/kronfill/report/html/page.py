@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing but a browser."""
+"""The whole page, from the contents of a report: head, summary, sections, numbers as JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from kronfill.report.content import Report, plain
 from kronfill.report.html.formats import Numbers
 from kronfill.report.html.pictures import STATUS, VALUES, WIDTHS, palette
+from kronfill.report.html.pieces import TITLES
 from kronfill.report.html.sections import (
     accuracy_section,
     data_section,
@@ -18,7 +19,7 @@ from kronfill.report.html.sections import (
     method_section,
 )
 from kronfill.report.html.viewer import table_section
-from kronfill.report.verdicts import part_verdict, verdicts
+from kronfill.report.verdicts import WHAT, Finding, part_verdict, verdicts
 
 __all__ = ["page"]
 
@@ -35,14 +36,14 @@ HEAD = """<!doctype html>
 def page(report: Report) -> str:
     """The whole document; every number in it is also in its block of JSON."""
     n = Numbers(plain(report))
-    told = verdicts(n)
+    findings = verdicts(n)
     sections = [
-        data_section(n, told["data"]),
-        method_section(n, told["method"]),
-        accuracy_section(n, told["accuracy"]),
-        table_section(n, told["table"]),
-        entries_section(n, told["entries"]),
-        guarantee_section(n, told["certificate"]),
+        data_section(n, findings["data"]),
+        method_section(n, findings["method"]),
+        accuracy_section(n, findings["accuracy"]),
+        table_section(n, findings["table"]),
+        entries_section(n, findings["entries"]),
+        guarantee_section(n, findings["certificate"]),
         environment_section(n),
     ]
     rows, columns = (_counted(n, f"data.{what}s", what) for what in ("row", "column"))
@@ -55,7 +56,7 @@ def page(report: Report) -> str:
     }
     return (
         f"{HEAD}<title>Completed table</title>\n<style>{_file('report.css')}</style></head>\n"
-        f"<body>\n<header><h1>{title}</h1>{_summary(n, told)}{_contents()}</header>\n<main>\n"
+        f"<body>\n<header><h1>{title}</h1>{_summary(n, findings)}{_contents()}</header>\n<main>\n"
         + "\n".join(sections)
         + "\n</main>\n<footer>Written by kronfill. The page is complete in itself: it loads "
         "nothing and sends nothing.</footer>\n"
@@ -69,16 +70,15 @@ def _counted(n: Numbers, path: str, what: str) -> str:
     return f"{n.show(path, 'i')} {what}{'' if n.get(path) == 1 else 's'}"
 
 
-def _summary(n: Numbers, told: dict[str, Any]) -> str:
+def _summary(n: Numbers, findings: dict[str, Finding]) -> str:
     """The verdicts that matter most, at the top."""
-    lines = [("What went in", told["data"]), ("Method", told["method"])]
+    lines = [(TITLES["data"], findings["data"]), ("Method", findings["method"])]
     kinds = [part["kind"] for part in n.tree["accuracy"]["parts"]]
-    names = {"known": "Missing entries", "row": "New rows", "column": "New columns",
-             "both": "New rows in new columns"}  # fmt: skip
+    names = {kind: what.capitalize() for kind, what in WHAT.items()} | {"known": "Missing entries"}
     lines += [(names[kind], part_verdict(n, k)) for k, kind in enumerate(kinds)]
     if not kinds:
-        lines.append(("Accuracy", told["accuracy"]))
-    lines.append(("Certificate", told["certificate"]))
+        lines.append(("Accuracy", findings["accuracy"]))
+    lines.append((TITLES["certificate"], findings["certificate"]))
     items = "".join(
         f'<li class="{verdict.tone}"><b>{name}</b>{verdict.text}</li>' for name, verdict in lines
     )
@@ -86,11 +86,7 @@ def _summary(n: Numbers, told: dict[str, Any]) -> str:
 
 
 def _contents() -> str:
-    titles = {"data": "What went in", "method": "Method and parameters",
-              "accuracy": "How accurate it is", "table": "The completed table",
-              "entries": "Entries to look at", "certificate": "Certificate",
-              "environment": "Environment"}  # fmt: skip
-    links = "".join(f'<li><a href="#{key}">{name}</a></li>' for key, name in titles.items())
+    links = "".join(f'<li><a href="#{key}">{name}</a></li>' for key, name in TITLES.items())
     return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
 
 

@@ -7,13 +7,25 @@ from html import escape
 
 from kronfill.report.verdicts import Finding
 
-__all__ = ["fact_table", "scrolling", "section", "table"]
+__all__ = ["TITLES", "fact_table", "scrolling", "section", "table"]
+
+TITLES = {
+    "data": "What went in",
+    "method": "Method and parameters",
+    "accuracy": "How accurate it is",
+    "table": "The completed table",
+    "entries": "Entries to look at",
+    "certificate": "Certificate",
+    "environment": "Environment",
+}
+"""The sections of the page, in their order."""
 
 
-def section(key: str, title: str, verdict: Finding | None, body: str) -> str:
+def section(key: str, verdict: Finding | None, body: str) -> str:
     """A section: heading, verdict, what it is about."""
     lead = "" if verdict is None else f'<p class="lead {verdict.tone}">{verdict.text}</p>'
-    return f'<section aria-labelledby="{key}"><h2 id="{key}">{title}</h2>{lead}{body}</section>'
+    title = f'<h2 id="{key}">{TITLES[key]}</h2>'
+    return f'<section aria-labelledby="{key}">{title}{lead}{body}</section>'
 
 
 def fact_table(caption: str, lines: Iterable[tuple[str, str]]) -> str:

@@ -12,7 +12,6 @@ from kronfill.report.html.pictures import STATUS, palette
 from kronfill.report.html.pieces import fact_table, scrolling, section, table
 from kronfill.report.html.viewer import picture
 from kronfill.report.verdicts import WHAT, Finding, part_verdict
-from kronfill.report.words import CENTERS, METHODS, SCHEMES, SURPRISING, UNCERTAIN
 
 __all__ = [
     "accuracy_section",
@@ -22,6 +21,47 @@ __all__ = [
     "guarantee_section",
     "method_section",
 ]
+
+METHODS = {
+    "KKMCEX": "Each entry is predicted from all measured entries, each counting as much as its row "
+    "and its column resemble those of the entry. This also works for rows and columns in which "
+    "nothing was measured, if something is known about them.",
+    "RRMCEX": "Each entry is predicted from the main patterns in which rows and columns resemble "
+    "each other. This also works for rows and columns in which nothing was measured, if something "
+    "is known about them.",
+    "KMC": "Every row and every column is described by a few hidden factors, similar items by "
+    "similar ones; an entry is the product of both.",
+    "IMC": "Every row and every column is described by a few hidden factors that are computed from "
+    "its features; an entry is the product of both.",
+    "MC": "Every row and every column is described by a few hidden factors, learned from the table "
+    "alone; an entry is the product of both. A row or column in which nothing was measured gets "
+    "the general level: nothing is known about it.",
+}
+CENTERS = {
+    "none": "none",
+    "mean": "the mean",
+    "rows": "mean and row effects",
+    "cols": "mean and column effects",
+    "both": "mean, row and column effects",
+}
+SCHEMES = {
+    "folds": "Measured by cross-validation: {folds} times a part of the entries (then of the rows, "
+    "then of the columns) was hidden, the method fitted to the rest with the same ridge weight, "
+    "and the hidden part predicted (seed {seed}). RMSE is the typical error, MAE the mean absolute "
+    "error, both in the units of the table; R² is the share of the variation that is explained.",
+    "hold-out": "Measured once: a tenth of the rows, of the columns and of the other entries was "
+    "hidden, the method fitted to the rest with the same ridge weight, and the hidden part "
+    "predicted (seed {seed}). RMSE is the typical error, MAE the mean absolute error, both in the "
+    "units of the table; R² is the share of the variation that is explained.",
+}
+UNCERTAIN = (
+    "Entries that were not measured, widest interval first, one for each row. Measuring them would "
+    "tell most about themselves."
+)
+SURPRISING = (
+    "Measurements that are farthest from what the other measurements make one expect. Look whether "
+    "they are errors."
+)
 
 
 def data_section(n: Numbers, verdict: Finding) -> str:
@@ -63,7 +103,7 @@ def data_section(n: Numbers, verdict: Finding) -> str:
         f'<div class="pattern">{pattern}</div></div>'
         f'<p class="note">{spread} (p {n.show("data.sampling_p", "p")}).</p>{weights}'
     )
-    return section("data", "What went in", verdict, body)
+    return section("data", verdict, body)
 
 
 def method_section(n: Numbers, verdict: Finding) -> str:
@@ -94,7 +134,7 @@ def method_section(n: Numbers, verdict: Finding) -> str:
         f'<div class="grid"><div>{fact_table("Method and parameters", lines)}</div>'
         f"<div>{_curve(n)}</div></div>"
     )
-    return section("method", "Method and parameters", verdict, body)
+    return section("method", verdict, body)
 
 
 def _curve(n: Numbers) -> str:
@@ -133,13 +173,13 @@ def accuracy_section(n: Numbers, verdict: Finding) -> str:
             "<p>There are too few measurements to hide some and predict them from the others. "
             "How good the predictions are is not known.</p>"
         )
-        return section("accuracy", "How accurate it is", verdict, body)
+        return section("accuracy", verdict, body)
     scheme = SCHEMES[found["scheme"]].format(
         folds=n.show("accuracy.folds", "i"), seed=n.show("accuracy.seed", "i")
     )
     parts = [_part(n, k, part) for k, part in enumerate(found["parts"])]
     body = f'<p class="note">{scheme}</p><div class="cards">{"".join(parts)}</div>'
-    return section("accuracy", "How accurate it is", verdict, body)
+    return section("accuracy", verdict, body)
 
 
 def _part(n: Numbers, k: int, part: dict[str, Any]) -> str:
@@ -190,7 +230,7 @@ def entries_section(n: Numbers, verdict: Finding) -> str:
         if any(entry["parts"] for key in ("uncertain", "surprising") for entry in n.tree[key])
         else ""
     )
-    return section("entries", "Entries to look at", verdict, how + "".join(blocks))
+    return section("entries", verdict, how + "".join(blocks))
 
 
 def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
@@ -199,9 +239,9 @@ def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
         if entry["lower"] is None
         else f", interval {n.show(f'{at}.lower')} to {n.show(f'{at}.upper')}"
     )
-    told = f"Predicted {n.show(f'{at}.predicted')}{interval} ({entry['status']})."
+    text = f"Predicted {n.show(f'{at}.predicted')}{interval} ({entry['status']})."
     if entry["observed"] is not None:
-        told = (
+        text = (
             f"Measured {n.show(f'{at}.observed')}; predicted {n.show(f'{at}.left_out')} while it "
             f"was hidden, {n.show(f'{at}.predicted')} now that it counts."
         )
@@ -229,7 +269,7 @@ def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
         )
     return (
         f'<article class="card"><h3>{n.show(f"{at}.row", "t")} × {n.show(f"{at}.column", "t")}'
-        f"</h3><p>{told}</p>{origin}{warning}</article>"
+        f"</h3><p>{text}</p>{origin}{warning}</article>"
     )
 
 
@@ -245,7 +285,7 @@ def guarantee_section(n: Numbers, verdict: Finding) -> str:
             '<pre tabindex="0"><code>completion.report("report.html", value_range=(low, high))'
             "</code></pre>"
         )
-        return section("certificate", "Certificate", verdict, body)
+        return section("certificate", verdict, body)
     lines = [
         ("range that all values obey",
          f"{n.show('guarantee.low')} to {n.show('guarantee.high')}"),
@@ -263,13 +303,13 @@ def guarantee_section(n: Numbers, verdict: Finding) -> str:
         f"<p>{n.show('guarantee.sentence', 't')}</p>{fact_table('The bound', lines)}"
         f"{table('What it assumes', ('assumption', 'here'), assumed)}"
     )
-    return section("certificate", "Certificate", verdict, body)
+    return section("certificate", verdict, body)
 
 
 def environment_section(n: Numbers) -> str:
     """Versions of what ran."""
     lines = [(escape(name), n.show(f"environment.{name}", "t")) for name in n.tree["environment"]]
-    return section("environment", "Environment", None, fact_table("What ran", lines))
+    return section("environment", None, fact_table("What ran", lines))
 
 
 def _three(n: Numbers, at: str, form: str) -> str:

@@ -52,7 +52,7 @@ def table_section(n: Numbers, verdict: Finding) -> str:
         f'<div class="static">{_legends(n)["completed"]}{filled}</div>'
         f'<div class="static">{_legends(n)["uncertainty"] if unsure else ""}{unsure}</div>'
     )
-    return section("table", "The completed table", verdict, body)
+    return section("table", verdict, body)
 
 
 def _viewer(n: Numbers) -> str:
