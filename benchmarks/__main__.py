@@ -19,13 +19,13 @@ def main() -> None:
     parser.add_argument(
         "--redraw", action="store_true", help="measure nothing: page and picture from the JSON"
     )
-    given = parser.parse_args()
-    out = given.out or ROOT / "results"
-    docs = given.out or ROOT.parent / "docs"
-    if given.redraw:
+    options = parser.parse_args()
+    out = options.out or ROOT / "results"
+    docs = options.out or ROOT.parent / "docs"
+    if options.redraw:
         results = speed.redraw(out, docs)
     else:
-        results = speed.main(out, docs, small=given.quick, with_peers=not given.no_peers)
+        results = speed.main(out, docs, small=options.quick, with_peers=not options.no_peers)
     print("\n" + report.tables(results))
 
 

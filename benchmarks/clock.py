@@ -23,8 +23,8 @@ def best_of(job: Callable[[], Any], repeats: int = 3) -> tuple[dict, Any]:
         begun = time.perf_counter()
         result = job()
         times.append(time.perf_counter() - begun)
-    told = {"seconds": min(times), "median": median(times), "first": times[0], "runs": len(times)}
-    return told, result
+    seconds = {"seconds": min(times), "median": median(times), "first": times[0]}
+    return seconds | {"runs": len(times)}, result
 
 
 def _again(times: list[float], repeats: int) -> bool:

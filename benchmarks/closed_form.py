@@ -7,7 +7,7 @@ K_w D and (K_w D) K_h with a dense D. Best of five; memory is the peak beyond th
 from __future__ import annotations
 
 import json
-import time
+import timeit
 import tracemalloc
 
 import numpy as np
@@ -29,16 +29,8 @@ def measure(size: int = 3100, m: int = 1000) -> dict:
     def products():
         return (kernel @ d) @ other
 
-    def best(job):
-        times = []
-        for _ in range(5):
-            begun = time.perf_counter()
-            job()
-            times.append(time.perf_counter() - begun)
-        return min(times)
-
     ours()
-    fast, slow = best(ours), best(products)
+    fast, slow = (min(timeit.repeat(job, repeat=5, number=1)) for job in (ours, products))
     tracemalloc.start()
     ours()
     peak = tracemalloc.get_traced_memory()[1]

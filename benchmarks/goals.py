@@ -6,35 +6,28 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.problems import MEDIUM, ROUGH, SMOOTH, THIN
+
 WORK = ("factors_s", "turning_s", "products_s", "reading_s")
-PLAIN = {"kind": "rbf", "identity": 0.0, "zipf": False, "scales": [0.7, 0.2]}
-THIN, SMOOTH, MEDIUM, ROUGH = [0.7, 0.7], [0.7, 0.2], [0.2, 0.2], [0.2, 0.05]
+PLAIN = {"kind": "rbf", "identity": 0.0, "zipf": False, "scales": SMOOTH}
+
+
+def _matching(results: dict, library: str, **wanted) -> Iterator[dict]:
+    wanted = {"library": library} | PLAIN | wanted
+    for row in results["measured"]:
+        found = row | {"scales": tuple(row["scales"])}  # JSON has lists
+        if all(found[name] == value for name, value in wanted.items()):
+            yield row
 
 
 def pick(results: dict, library: str, **wanted) -> dict | None:
     """The measurement of a library on a problem, or None where there is none."""
-    wanted = PLAIN | wanted
-    for row in results["measured"]:
-        same = all(_plain(row[name]) == value for name, value in wanted.items())
-        if row["library"] == library and same:
-            return row
-    return None
-
-
-def _plain(value):
-    return list(value) if isinstance(value, tuple) else value
+    return next(_matching(results, library, **wanted), None)
 
 
 def series(results: dict, library: str, **wanted) -> list[dict]:
     """All measurements of a library that ended well and agree with ``wanted``, by m and N."""
-    wanted = PLAIN | wanted
-    rows = [
-        row
-        for row in results["measured"]
-        if row["library"] == library
-        and "seconds" in row
-        and all(_plain(row[name]) == value for name, value in wanted.items())
-    ]
+    rows = [row for row in _matching(results, library, **wanted) if "seconds" in row]
     return sorted(rows, key=lambda row: (row["m"], row["size"]))
 
 

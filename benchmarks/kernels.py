@@ -31,7 +31,7 @@ def _tanimoto(problem: Problem, axis: int):
     return kf.kernels.tanimoto(bits.astype(float))
 
 
-def _given(problem: Problem, axis: int) -> np.ndarray:
+def _exponential(problem: Problem, axis: int) -> np.ndarray:
     """A dense matrix of full rank: an exponential kernel of the points, whose spectrum is slow."""
     points = problem.points()[axis]
     away = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=-1))
@@ -54,4 +54,4 @@ def _graph(problem: Problem, axis: int):
     return kf.kernels.regularized_laplacian(graph.maximum(graph.T), sigma=2.0)
 
 
-_KINDS = {"rbf": _rbf, "tanimoto": _tanimoto, "given": _given, "graph": _graph}
+_KINDS = {"rbf": _rbf, "tanimoto": _tanimoto, "given": _exponential, "graph": _graph}

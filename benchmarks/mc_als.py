@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.problems import zipf_cells
+
 SHAPE, M, RANK, LAMBDA = (70_000, 10_000), 10_000_000, 30, 5.0
 FEW, MANY, MORE = 1, 5, (7, 10, 14)
 SLACK = 1.0005
@@ -25,15 +27,9 @@ SLACK = 1.0005
 
 
 def zipf_entries(m: int = M, seed: int = 0):
-    """Distinct entries; item i is drawn with probability proportional to 1 / (i + 10)."""
+    """Distinct entries, with values of a product of rank 5 and noise."""
     rng = np.random.default_rng(seed)
-    codes = np.empty(0, np.int64)
-    chances = [1 / (np.arange(size) + 10.0) for size in SHAPE]
-    while len(codes) < m:
-        draw = [rng.choice(len(p), size=m, p=p / p.sum()) for p in chances]
-        codes = np.unique(np.concatenate([codes, draw[0] * SHAPE[1] + draw[1]]))
-    codes = rng.permutation(codes)[:m]
-    rows, cols = np.divmod(codes, SHAPE[1])
+    rows, cols = zipf_cells(SHAPE, m, rng)
     w, h = rng.standard_normal((SHAPE[0], 5)), rng.standard_normal((SHAPE[1], 5))
     values = np.einsum("ij,ij->i", w[rows], h[cols]) + rng.standard_normal(m)
     return rows, cols, values
@@ -118,7 +114,7 @@ def child(which: str, file: str, dtype_name: str, target: str) -> None:
 def compare(dtypes: tuple[str, ...] = ("float64", "float32"), timeout: float = 300) -> dict:
     from benchmarks import peers
 
-    told = {"problem": f"{SHAPE[0]:,} x {SHAPE[1]:,}, m = {M:,}, rank {RANK}"}
+    results = {"problem": f"{SHAPE[0]:,} x {SHAPE[1]:,}, m = {M:,}, rank {RANK}"}
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "entries.npz")
         np.savez(file, **dict(zip(("rows", "cols", "values"), zipf_entries(), strict=True)))
@@ -131,12 +127,12 @@ def compare(dtypes: tuple[str, ...] = ("float64", "float32"), timeout: float = 3
 
             cholesky = run("cholesky", 0.0)
             target = cholesky.get("train_rmse", 0.0)
-            told[dtype] = {
+            results[dtype] = {
                 "kronfill": run("kronfill", target),
                 "cmfrec, Cholesky": cholesky,
                 "cmfrec, CG": run("cg", target),
             }
-    return told
+    return results
 
 
 def main() -> None:

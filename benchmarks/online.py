@@ -97,8 +97,8 @@ def milliseconds(latencies: list[float]) -> dict:
     """The middle, the tail and the worst."""
     ms = 1e3 * np.array(latencies)
     named = {"p50": 50, "p90": 90, "p99": 99, "p99.9": 99.9, "max": 100}
-    told = {name: round(float(np.percentile(ms, at)), 3) for name, at in named.items()}
-    return {"updates": len(ms), "mean": round(float(ms.mean()), 3), **told}
+    tails = {name: round(float(np.percentile(ms, at)), 3) for name, at in named.items()}
+    return {"updates": len(ms), "mean": round(float(ms.mean()), 3), **tails}
 
 
 def report(stream: Stream) -> dict:
@@ -123,23 +123,23 @@ def main() -> None:
     parser.add_argument("--phase", choices=["all", "prepare", "stream", "check"], default="all")
     parser.add_argument("--state", type=Path, help="where the phases hand on to each other")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "online.json")
-    given = parser.parse_args()
-    sizes = (200, 10_000, 8) if given.quick else (2000, 1_000_000, 64)
-    updates = min(given.updates, 200) if given.quick else given.updates
-    if given.phase in ("all", "prepare"):
+    options = parser.parse_args()
+    sizes = (200, 10_000, 8) if options.quick else (2000, 1_000_000, 64)
+    updates = min(options.updates, 200) if options.quick else options.updates
+    if options.phase in ("all", "prepare"):
         stream = make(*sizes[:2], updates + 1, sizes[2])
     else:
-        stream = pickle.loads(given.state.read_bytes())
-    if given.phase in ("all", "stream"):
-        run(stream, updates, given.seconds)
-    if given.state is not None and given.phase != "check":
-        given.state.write_bytes(pickle.dumps(stream))
-    if given.phase in ("all", "check"):
+        stream = pickle.loads(options.state.read_bytes())
+    if options.phase in ("all", "stream"):
+        run(stream, updates, options.seconds)
+    if options.state is not None and options.phase != "check":
+        options.state.write_bytes(pickle.dumps(stream))
+    if options.phase in ("all", "check"):
         results = {**report(stream), "relative difference from a fit": difference(stream)}
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps(results, indent=1) + "\n")
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(results, indent=1) + "\n")
         print(json.dumps(results, indent=1))
-    elif given.phase == "stream":
+    elif options.phase == "stream":
         print(json.dumps(report(stream), indent=1))
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 MU = 0.1
 CHUNK = 1_000_000
+THIN, SMOOTH, MEDIUM, ROUGH = (0.7, 0.7), (0.7, 0.2), (0.2, 0.2), (0.2, 0.05)
+"""Length scales whose kernels have ranks of about 60 x 60, 60 x 256, 256 x 256, 256 x 2,000."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Problem:
 
     m: int
     size: int
-    scales: tuple[float, float] = (0.7, 0.2)
+    scales: tuple[float, float] = SMOOTH
     identity: float = 0.0
     zipf: bool = False
     kind: str = "rbf"
@@ -32,13 +34,14 @@ class Problem:
 
     @classmethod
     def parse(cls, text: str) -> tuple[Problem, dict]:
-        """A problem from JSON, and what else was asked for."""
+        """A problem from JSON, and what else is in it."""
         spec = json.loads(text)
         own = {name: spec.pop(name) for name in list(spec) if name in cls.__dataclass_fields__}
         own["scales"] = tuple(own.get("scales", cls.scales))
         return cls(**own), spec
 
-    def asked(self, **more) -> str:
+    def as_json(self, **more) -> str:
+        """What :meth:`parse` reads, with settings beside the problem."""
         return json.dumps(asdict(self) | more)
 
     def points(self) -> list[np.ndarray]:
@@ -48,47 +51,41 @@ class Problem:
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
         """Index pairs (m, 2) and values; nothing larger than these two is ever held."""
-        pairs = self._zipf_pairs() if self.zipf else self._uniform_pairs()
-        left, right = self.points()
+        if self.zipf:
+            cells = zipf_cells((self.size, self.size), self.m, np.random.default_rng(1))
+            pairs = np.column_stack(cells)
+        else:
+            pairs = np.empty((self.m, 2), np.int64)
+            for part in _chunks(self.m):
+                pairs[part, 0], pairs[part, 1] = self.cells(part)
         rng = np.random.default_rng(2)
         values = np.empty(self.m)
         for part in _chunks(self.m):
-            x, y = left[pairs[part, 0]], right[pairs[part, 1]]
-            values[part] = np.sin(3 * x[:, 0]) * np.cos(2 * y[:, 1]) + x[:, 1] * y[:, 0]
-            values[part] += 0.1 * rng.standard_normal(len(x))
+            values[part] = self.smooth(*pairs[part].T)
+            values[part] += 0.1 * rng.standard_normal(part.stop - part.start)
         return pairs, values
 
-    def _uniform_pairs(self) -> np.ndarray:
-        """The first m cells of a pseudo-random permutation of the grid: distinct, in random order.
+    def cells(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Some of a pseudo-random permutation of the grid: distinct, in random order.
 
         A Feistel network: each round adds to one coordinate a random function of the other, which
         can be undone, so that different cells stay different.
         """
         n = self.size
-        rng = np.random.default_rng(1)
-        tables = rng.integers(0, n, size=(6, n))
-        pairs = np.empty((self.m, 2), np.int64)
-        for part in _chunks(self.m):
-            row, col = np.divmod(np.arange(part.start, part.stop), n)
-            for k in range(0, len(tables), 2):
-                row += tables[k][col]
-                row -= n * (row >= n)
-                col += tables[k + 1][row]
-                col -= n * (col >= n)
-            pairs[part, 0], pairs[part, 1] = row, col
-        return pairs
+        tables = np.random.default_rng(1).integers(0, n, size=(6, n))
+        row, col = np.divmod(np.arange(part.start, part.stop), n)
+        for k in range(0, len(tables), 2):
+            row += tables[k][col]
+            row -= n * (row >= n)
+            col += tables[k + 1][row]
+            col -= n * (col >= n)
+        return row, col
 
-    def _zipf_pairs(self) -> np.ndarray:
-        """Item i is drawn with probability proportional to 1 / (i + 10), repeats left out."""
-        rng = np.random.default_rng(1)
-        p = 1.0 / (np.arange(self.size) + 10.0)
-        p /= p.sum()
-        codes = np.empty(0, np.int64)
-        while len(codes) < self.m:
-            rows, cols = (rng.choice(self.size, self.m, p=p) for _ in range(2))
-            codes = np.unique(np.concatenate([codes, rows * self.size + cols]))
-        codes = rng.permutation(codes)[: self.m]
-        return np.column_stack(np.divmod(codes, self.size))
+    def smooth(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """The values at these cells but for their noise."""
+        left, right = self.points()
+        x, y = left[rows], right[cols]
+        return np.sin(3 * x[:, 0]) * np.cos(2 * y[:, 1]) + x[:, 1] * y[:, 0]
 
     def kernel_rows(self, axis: int, items: np.ndarray) -> np.ndarray:
         """Rows of the exact kernel of an axis."""
@@ -111,6 +108,18 @@ class Problem:
         kernel -= half[:, None]
         kernel -= half[None, :]
         return np.exp(kernel, out=kernel)
+
+
+def zipf_cells(
+    shape: tuple[int, int], m: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct cells; item i is drawn with probability proportional to 1 / (i + 10)."""
+    codes = np.empty(0, np.int64)
+    chances = [1 / (np.arange(size) + 10.0) for size in shape]
+    while len(codes) < m:
+        rows, cols = (rng.choice(len(p), size=m, p=p / p.sum()) for p in chances)
+        codes = np.unique(np.concatenate([codes, rows * shape[1] + cols]))
+    return np.divmod(rng.permutation(codes)[:m], shape[1])
 
 
 def _chunks(m: int):

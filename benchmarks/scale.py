@@ -61,11 +61,11 @@ def measure(problem: Problem, solver: str = "auto", repeats: int = 3, warm: bool
     before = clock.resident()
     times, est = clock.best_of(lambda: fit(problem, pairs, values, solver, sides), repeats)
     peak = clock.peak()
-    told = est.solution_
+    solution = est.solution_
     result = times | {
-        "beyond_input_gb": peak - before, "peak_gb": peak, "solver": told.solver,
-        "iterations": told.iterations, "residual": told.residual, "reason": told.reason,
-        "converged": told.converged,
+        "beyond_input_gb": peak - before, "peak_gb": peak, "solver": solution.solver,
+        "iterations": solution.iterations, "residual": solution.residual, "reason": solution.reason,
+        "converged": solution.converged,
     }  # fmt: skip
     exact = problem.kernel_rows if sides is None else _rows_of(sides)
     result["true_residual"] = true_residual(pairs, values, est.dual_coef_, exact)
@@ -74,7 +74,7 @@ def measure(problem: Problem, solver: str = "auto", repeats: int = 3, warm: bool
         result["predict_matrix_s"] = times["seconds"]
     if problem.kind == "rbf" and not problem.identity:
         result |= factors(problem)
-        if told.solver == "PCG":
+        if solution.solver == "PCG":
             result |= work_on_factors(problem, pairs, values)
     return result
 

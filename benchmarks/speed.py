@@ -16,14 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import draw, goals, mc_als, peers, report
-from benchmarks.problems import Problem
+from benchmarks.problems import MEDIUM, ROUGH, SMOOTH, THIN, Problem
 
 SEVERAL = 5
 """Processes of a problem that takes hundredths of a second."""
 LIMIT = 120.0
 """Seconds that a peer gets for one problem, imports and checks included."""
-THIN, SMOOTH, MEDIUM, ROUGH = (0.7, 0.7), (0.7, 0.2), (0.2, 0.2), (0.2, 0.05)
-"""Length scales whose kernels have ranks of about 60 x 60, 60 x 256, 256 x 256, 256 x 2,000."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +119,10 @@ class Run:
         key = (library, problem)
         if key not in self.seen:
             begun = time.monotonic()
-            asked = problem.asked(**more)
+            settings = problem.as_json(**more)
             # Tiny differences count at a thousand observations: the middle of several processes.
             runs = [
-                peers.run(module, *first, asked, peer=peer, timeout=timeout)
+                peers.run(module, *first, settings, peer=peer, timeout=timeout)
                 for _ in range(SEVERAL if problem.m <= 1000 else 1)
             ]
             self.seen[key] = found = sorted(runs, key=lambda r: r.get("seconds", 1e9))[
@@ -178,7 +176,7 @@ class Run:
 
 def _choice(problem: Problem, plan: Plan) -> dict:
     begun = time.monotonic()
-    found = peers.run("choice", problem.asked(rounds=plan.repeats, warm=plan.warm), timeout=300)
+    found = peers.run("choice", problem.as_json(rounds=plan.repeats, warm=plan.warm), timeout=300)
     _say("auto and others", problem, found, time.monotonic() - begun)
     return found
 
@@ -188,7 +186,7 @@ def cold_start(problem: Problem) -> list[dict]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for cache in ("empty", "filled"):
-            found = peers.run("cold", problem.asked(), NUMBA_CACHE_DIR=folder)
+            found = peers.run("cold", problem.as_json(), NUMBA_CACHE_DIR=folder)
             rows.append(vars(problem) | {"cache": cache} | found)
             _say(f"cold start, {cache} cache", problem, found, found.get("first_fit_s", 0.0))
     return rows

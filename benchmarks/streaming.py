@@ -23,7 +23,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks import clock, kernels
-from benchmarks.problems import MU, Problem
+from benchmarks.problems import MU, THIN, Problem
 
 FILE, GROUP = 4_000_000, 1_000_000
 RESULTS = Path(__file__).parent / "results" / "streaming.json"
@@ -33,7 +33,7 @@ WAYS = ("memory", "streamed", "dask1", "dask2")
 def problem_for(m: int) -> Problem:
     """Ranks near 60 x 60; 100,000 rows and columns from 10^8 observations on."""
     size = 3000 if m <= 10**6 else 10_000 if m <= 10**7 else 100_000
-    return Problem(m, size, (0.7, 0.7))
+    return Problem(m, size, THIN)
 
 
 def write(problem: Problem, folder: Path) -> None:
@@ -44,15 +44,9 @@ def write(problem: Problem, folder: Path) -> None:
     if (folder / "_complete").exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    n, rng = problem.size, np.random.default_rng(1)
-    tables = rng.integers(0, n, size=(6, n))
-    left, right = problem.points()
     for number, first in enumerate(range(0, problem.m, FILE)):
-        row, col = np.divmod(np.arange(first, min(first + FILE, problem.m)), n)
-        for k in range(0, len(tables), 2):  # a permutation of the grid: see benchmarks.problems
-            row = (row + tables[k][col]) % n
-            col = (col + tables[k + 1][row]) % n
-        y = np.sin(3 * left[row, 0]) * np.cos(2 * right[col, 1]) + left[row, 1] * right[col, 0]
+        row, col = problem.cells(slice(first, min(first + FILE, problem.m)))
+        y = problem.smooth(row, col)
         y += 0.1 * np.random.default_rng([2, number]).standard_normal(len(y))
         columns = {"row": row.astype(np.int32), "col": col.astype(np.int32), "y": y}
         pq.write_table(
@@ -77,7 +71,7 @@ class Ticks:
     def __call__(self, iteration: int, residual: float) -> None:
         self.times.append(time.perf_counter() - self.begun)
 
-    def told(self) -> dict:
+    def summary(self) -> dict:
         """Seconds before the first pass, and of a pass."""
         passes = median(np.diff(self.times))
         return {"before_s": self.times[0] - passes, "pass_s": passes}
@@ -88,7 +82,7 @@ def result_of(est, ticks: Ticks) -> dict:
     return {
         "seconds": time.perf_counter() - ticks.begun, "iterations": est.n_iter_,
         "residual": est.solution_.residual, "checksum": float(est.predict(entries).sum()),
-    } | ticks.told()  # fmt: skip
+    } | ticks.summary()  # fmt: skip
 
 
 def in_memory(problem: Problem, folder: Path, work: Path) -> dict:
@@ -115,16 +109,16 @@ def streamed(problem: Problem, folder: Path, work: Path) -> dict:
     ticks = Ticks()
     with clocked() as passes:
         est = fit(problem, folder, Streamed(callback=ticks, work_dir=work, memory=memory))
-    told = result_of(est, ticks) | {"peak_gb": clock.peak()}
-    told["passes"] = [len(times) for times in passes]
-    told["pass_s"] = typical(passes)
+    found = result_of(est, ticks) | {"peak_gb": clock.peak()}
+    found["passes"] = [len(times) for times in passes]
+    found["pass_s"] = typical(passes)
     files = sorted(work.rglob("*.inner"))
-    told["bytes_per_pass"] = sum(path.stat().st_size for path in files)
-    told["disk_gb_s"] = disk_speed(files)
+    found["bytes_per_pass"] = sum(path.stat().st_size for path in files)
+    found["disk_gb_s"] = disk_speed(files)
     with clocked(lambda: evict(files)) as passes:
         fit(problem, folder, Streamed(work_dir=work, memory=memory))
-    told["cold_pass_s"] = typical(passes)
-    return told
+    found["cold_pass_s"] = typical(passes)
+    return found
 
 
 @contextlib.contextmanager
@@ -212,9 +206,9 @@ def child(way: str, m: int, folder: Path) -> None:
     warm_up(folder)
     clock.forget_peak()
     work = folder / f"work-{way}-{m}"
-    told = RUNS[way](problem_for(m), folder / str(m), work)
+    found = RUNS[way](problem_for(m), folder / str(m), work)
     shutil.rmtree(work, ignore_errors=True)
-    print(json.dumps({"way": way, "m": m} | told))
+    print(json.dumps({"way": way, "m": m} | found))
 
 
 def cell(numbers: float | list[float], digits: int) -> str:
@@ -223,8 +217,8 @@ def cell(numbers: float | list[float], digits: int) -> str:
     return " / ".join(f"{number:.{digits}f}" for number in several)
 
 
-def said(way: str, m: int, done: subprocess.CompletedProcess) -> dict:
-    """What a child said last; failures are results too."""
+def result_from(way: str, m: int, done: subprocess.CompletedProcess) -> dict:
+    """What a child last_words_of last; failures are results too."""
     with contextlib.suppress(IndexError, ValueError):
         return json.loads(done.stdout.splitlines()[-1])
     last = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
@@ -257,21 +251,21 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.child:
-        child(asked.ways[0], asked.sizes[0], asked.folder)
+    options = parser.parse_args()
+    if options.child:
+        child(options.ways[0], options.sizes[0], options.folder)
         return
-    kept = json.loads(asked.out.read_text()) if asked.out.exists() else []
+    kept = json.loads(options.out.read_text()) if options.out.exists() else []
     rows = {(row["m"], row["way"]): row for row in kept}
-    for m in asked.sizes:
-        write(problem_for(m), asked.folder / str(m))
-        for way in asked.ways:
+    for m in options.sizes:
+        write(problem_for(m), options.folder / str(m))
+        for way in options.ways:
             command = [sys.executable, "-m", "benchmarks.streaming", str(m), "--child",
-                       "--folder", str(asked.folder), "--ways", way]  # fmt: skip
+                       "--folder", str(options.folder), "--ways", way]  # fmt: skip
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-            rows[m, way] = said(way, m, done)
+            rows[m, way] = result_from(way, m, done)
             ordered = [rows[key] for key in sorted(rows, key=lambda k: (k[0], WAYS.index(k[1])))]
-            asked.out.write_text(json.dumps(ordered, indent=1))
+            options.out.write_text(json.dumps(ordered, indent=1))
             print(table([rows[m, way]]).splitlines()[-1], flush=True)
     print(table(ordered))
 

@@ -33,19 +33,19 @@ def main():
     parser.add_argument("--data", help="directory of the data; by default that of KRONFILL_DATA")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--page", type=Path, default=page.PAGE, help="page with the markers")
-    given = parser.parse_args()
-    unknown = sorted(set(given.names) - set(STUDIES))
+    options = parser.parse_args()
+    unknown = sorted(set(options.names) - set(STUDIES))
     if unknown:
         parser.error(f"no study {', '.join(unknown)}; there are {', '.join(STUDIES)}")
-    if given.data:
-        os.environ["KRONFILL_DATA"] = given.data
+    if options.data:
+        os.environ["KRONFILL_DATA"] = options.data
     # Alternating methods that stop at their limit are as good as their error says.
     warnings.simplefilter("ignore", ConvergenceWarning)
-    for name in () if given.redraw else given.names or STUDIES:
+    for name in () if options.redraw else options.names or STUDIES:
         print(f"{name} ...", flush=True)
-        save(STUDIES[name](quick=given.quick), name, given.out)
-    page.write(given.page, given.out)
-    print("\n\n".join(page.tables(given.out).values()))
+        save(STUDIES[name](quick=options.quick), name, options.out)
+    page.write(options.page, options.out)
+    print("\n\n".join(page.tables(options.out).values()))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import kronfill as kf
-from studies.common import errors
+from studies.common import errors, markdown
 from studies.real_data import ALL
 
 STRATEGIES = ("variance", "leverage", "random")
@@ -35,20 +35,15 @@ def gap(result, strategy):
 def table(result):
     """Markdown."""
     repeats = len(result["random"])
-    sizes = " | ".join(str(size) for size in result["sizes"])
-    lines = [
-        f"{result['data']}, mean RMSE of {repeats} repeats:",
-        "",
-        f"| observations | {sizes} | better than random by | in |",
-        "|---" * (len(result["sizes"]) + 3) + "|",
-    ]
+    rows = []
     for strategy in STRATEGIES:
-        curve = " | ".join(f"{e:.3f}" for e in np.mean(result[strategy], axis=0))
+        curve = [f"{error:.3f}" for error in np.mean(result[strategy], axis=0)]
         better = gap(result, strategy)
         spread = better.std(ddof=1) / np.sqrt(repeats)
-        told = f"{better.mean():.3f} +- {spread:.3f} | {np.sum(better > 0)} of {repeats}"
-        lines.append(f"| {strategy} | {curve} | {' | ' if strategy == 'random' else told} |")
-    return "\n".join(lines)
+        by = [f"{better.mean():.3f} +- {spread:.3f}", f"{np.sum(better > 0)} of {repeats}"]
+        rows.append([strategy, *curve, *(["", ""] if strategy == "random" else by)])
+    head = ("observations", *map(str, result["sizes"]), "better than random by", "in")
+    return f"{result['data']}, mean RMSE of {repeats} repeats:\n\n{markdown(head, rows)}"
 
 
 def _curve(data, strategy, seed, start, batch, batches):

@@ -10,10 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 import kronfill as kf
+from kronfill.bench.problems import standardised
 from kronfill.kernels import constant, identity, linear, periodic, rbf
 from kronfill.selection import KernelTuner
-from studies.common import cores, effects, errors, low_rank, observed, on_cores, shuffled, timed
-from studies.real_data import standardised
+from studies.common import (
+    cores,
+    effects,
+    errors,
+    low_rank,
+    markdown,
+    observed,
+    on_cores,
+    shuffled,
+    timed,
+)  # fmt: skip
 
 LEARN = 1500
 """Training entries from which weights are learned."""
@@ -44,9 +54,9 @@ def run(quick=False, splits=range(3)):
         calls = [(name, _learned, table, (sides, learn)) for name, table in tables.items()]
         calls += [("row + column effects", effects, (values, hidden), ())]
         calls += [("MC", low_rank, (values, hidden), ())]
-        for name, call, (table, mask), given in calls:
+        for name, call, (table, mask), more in calls:
             known = np.isfinite(table)
-            fitted, seconds = timed(call, observed(table, known & ~mask), *given)
+            fitted, seconds = timed(call, observed(table, known & ~mask), *more)
             found = errors(fitted, table, known & mask)
             rows.append({"split": split, "method": name, "seconds": seconds} | found)
     return {"cores": cores(), "splits": rows}
@@ -54,22 +64,16 @@ def run(quick=False, splits=range(3)):
 
 def table(result):
     """Markdown."""
-    lines = [
-        f"Mean of the splits; processor seconds per split, tuning included, {on_cores(result)}.",
-        "",
-        "| | RMSE | MAE | each split | processor seconds |",
-        "|---|---|---|---|---|",
-    ]
-    named = {}
+    named, lines = {}, []
     for row in result["splits"]:
         named.setdefault(row["method"], []).append(row)
     for name, rows in sorted(named.items(), key=lambda pair: -_mean(pair[1], "rmse")):
         each = " ".join(f"{row['rmse']:.3f}" for row in rows)
-        lines.append(
-            f"| {name} | {_mean(rows, 'rmse'):.3f} | {_mean(rows, 'mae'):.3f} | {each} "
-            f"| {_mean(rows, 'seconds'):.0f} |"
-        )
-    return "\n".join(lines)
+        rmse, mae = (f"{_mean(rows, key):.3f}" for key in ("rmse", "mae"))
+        lines.append([name, rmse, mae, each, f"{_mean(rows, 'seconds'):.0f}"])
+    head = f"Mean of the splits; processor seconds per split, tuning included, {on_cores(result)}."
+    columns = ("", "RMSE", "MAE", "each split", "processor seconds")
+    return f"{head}\n\n{markdown(columns, lines)}"
 
 
 def _mean(rows, key):

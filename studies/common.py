@@ -1,4 +1,4 @@
-"""What the studies share: baselines, shuffled sides, errors, and the record of a run."""
+"""What the studies share: baselines, shuffled sides, errors, tables, and the record of a run."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def shuffled(arrays, axis, seed=0):
     return [np.take(array, order, axis) for array in arrays]
 
 
-def timed(call, *given, clock=time.process_time):
+def timed(call, *arguments, clock=time.process_time):
     """What a call returns, and the seconds that it took: of the processor, all cores together."""
     begun = clock()
-    return call(*given), clock() - begun
+    return call(*arguments), clock() - begun
 
 
 def cores():
@@ -59,6 +59,12 @@ def cores():
 def on_cores(result):
     """The number of cores of a run, in words."""
     return "on one core" if result["cores"] == 1 else f"on {result['cores']} cores"
+
+
+def markdown(head, rows):
+    """A table."""
+    lines = [f"| {' | '.join(head).lstrip()} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def save(result, name, out=RESULTS):

@@ -10,6 +10,7 @@ import numpy as np
 
 import kronfill as kf
 from kronfill.estimators.conformal import ConformalRegressor
+from studies.common import markdown
 from studies.real_data import ALL
 
 COVERAGE = 0.9
@@ -40,16 +41,16 @@ def run(name, quick=False, splits=200, m=800, methods=METHODS):
 def table(results):
     """Markdown: one column pair per data set."""
     known = [result["rows"] for result in results if result is not None]
-    head = [f"{rows[0]['data']} | width" for rows in known]
-    lines = [f"| method | {' | '.join(head)} |", "|---" * (1 + 2 * len(known)) + "|"]
+    head = [name for rows in known for name in (rows[0]["data"], "width")]
+    lines = []
     for method in METHODS:
-        cells = []
+        cells = [method]
         for rows in known:
             (row,) = [row for row in rows if row["method"] == method] or [None]
-            told = f"{row['coverage']:.4f} +- {row['standard_error']:.4f}" if row else ""
-            cells += [told, f"{row['width']:.2f}" if row else ""]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            coverage = f"{row['coverage']:.4f} +- {row['standard_error']:.4f}" if row else ""
+            cells += [coverage, f"{row['width']:.2f}" if row else ""]
+        lines.append(cells)
+    return markdown(["method", *head], lines)
 
 
 def _estimator(data, method, mu):

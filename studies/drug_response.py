@@ -16,6 +16,7 @@ from studies.common import (
     effects,
     errors,
     low_rank,
+    markdown,
     observed,
     on_cores,
     shuffled,
@@ -33,7 +34,7 @@ def run(quick=False, folds=range(10)):
     """Errors of every method in every fold; quick: little to choose from, and one fold."""
     data = kf.datasets.load_drug_response()
     values, masks = data.table.to_numpy(float), data.test_masks
-    sides = [_given(data.rows), _given(data.cols)]
+    sides = [_as_kernels(data.rows), _as_kernels(data.cols)]
     part, learn = PART, LEARN
     if quick:
         sides = [dict(list(side.items())[:2]) for side in sides]
@@ -67,16 +68,13 @@ def summary(result):
 
 def table(result):
     """Markdown."""
-    lines = [
-        f"Processor seconds of all folds together, tuning included, {on_cores(result)}.",
-        "",
-        "| | RMSE | folds in which learned weights are better | processor seconds |",
-        "|---|---|---|---|",
-    ]
+    rows = []
     for row in sorted(summary(result), key=lambda row: -row["rmse"]):
         wins = "" if row["method"] == LEARNED else f"{row['worse_in']} of {row['folds']}"
-        lines.append(f"| {row['method']} | {row['rmse']:.4f} | {wins} | {row['seconds']:.0f} |")
-    return "\n".join(lines)
+        rows.append([row["method"], f"{row['rmse']:.4f}", wins, f"{row['seconds']:.0f}"])
+    head = f"Processor seconds of all folds together, tuning included, {on_cores(result)}.\n\n"
+    better = "folds in which learned weights are better"
+    return head + markdown(("", "RMSE", better, "processor seconds"), rows)
 
 
 def _fold(values, hidden, sides, part, learn):
@@ -100,7 +98,7 @@ def _fold(values, hidden, sides, part, learn):
         yield f"{LEARNED}, {name} kernels shuffled", errors(fitted, moved, away), seconds
 
 
-def _given(frames):
+def _as_kernels(frames):
     return {name: kf.kernels.precomputed(frame.to_numpy()) for name, frame in frames.items()}
 
 

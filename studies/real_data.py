@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import kronfill as kf
+from kronfill.bench.problems import leading_columns, standardised, with_constant, with_identity
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def drug_response():
     for side in (data.rows, data.cols):
         mean = np.mean([frame.to_numpy() for frame in side.values()], axis=0)
         kernels.append(kf.kernels.precomputed(kf.kernels.nearest_psd(mean)))
-    features = [np.ascontiguousarray(k.factor().phi[:, :20]) for k in kernels]
+    features = [leading_columns(kernel) for kernel in kernels]
     values = data.table.to_numpy(float)
     return Real("drug response", values, *map(with_own_part, kernels), *features)
 
@@ -63,8 +64,7 @@ def seattle(sensors=120, hours=120):
     clock = 2 * np.pi * hour / 24
     features = np.column_stack([np.sin(clock), np.cos(clock), hour / hours])
     values = data.table.to_numpy(float)[:sensors, :hours]
-    described = np.ascontiguousarray(roads.factor().phi[:, :20])
-    return Real("Seattle", values, with_own_part(roads), col, described, features)
+    return Real("Seattle", values, with_own_part(roads), col, leading_columns(roads), features)
 
 
 ALL = {"drug": drug_response, "bixi": bixi, "seattle": seattle}
@@ -72,10 +72,4 @@ ALL = {"drug": drug_response, "bixi": bixi, "seattle": seattle}
 
 def with_own_part(kernel):
     """A constant part, so that features can tell a level, and an identity part."""
-    return kernel + kf.kernels.constant(kernel.n) + 0.3 * kf.kernels.identity(kernel.n)
-
-
-def standardised(features):
-    """Columns of mean 0 and variance 1."""
-    spread = features.std(axis=0)
-    return (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return with_identity(with_constant(kernel))

@@ -15,7 +15,17 @@ from scipy.sparse.csgraph import shortest_path
 import kronfill as kf
 from kronfill.kernels import constant, diffusion, identity, matern, periodic, precomputed
 from kronfill.selection import KernelTuner, Parameters
-from studies.common import cores, effects, errors, low_rank, observed, on_cores, shuffled, timed
+from studies.common import (
+    cores,
+    effects,
+    errors,
+    low_rank,
+    markdown,
+    observed,
+    on_cores,
+    shuffled,
+    timed,
+)  # fmt: skip
 
 SENSORS, HOURS = 12, 336
 """Size of the block from which kernels are learned."""
@@ -51,18 +61,13 @@ def run(quick=False):
 
 def table(result):
     """Markdown."""
-    lines = [
-        f"{result['test']:,} hidden entries; seconds {on_cores(result)}, tuning included.",
-        "",
-        "| | RMSE | MAE | seconds |",
-        "|---|---|---|---|",
+    others = [row | {"method": row["method"] + ", as published"} for row in result["others"]]
+    rows = [
+        [row["method"], f"{row['rmse']:.3f}", f"{row['mae']:.3f}", f"{row['seconds']:,.0f}"]
+        for row in sorted(result["methods"] + others, key=lambda row: -row["rmse"])
     ]
-    rows = [row | {"method": row["method"] + ", as published"} for row in result["others"]]
-    for row in sorted(result["methods"] + rows, key=lambda row: -row["rmse"]):
-        lines.append(
-            f"| {row['method']} | {row['rmse']:.3f} | {row['mae']:.3f} | {row['seconds']:,.0f} |"
-        )
-    return "\n".join(lines)
+    head = f"{result['test']:,} hidden entries; seconds {on_cores(result)}, tuning included.\n\n"
+    return head + markdown(("", "RMSE", "MAE", "seconds"), rows)
 
 
 def _learned(train, links, sensors):

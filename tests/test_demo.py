@@ -11,17 +11,17 @@ from kronfill import demo
 @pytest.fixture(scope="module")
 def corner():
     """60 stations and 40 days of the split that the demonstration uses."""
-    split = demo.Split.make()
+    split = demo.HiddenPart.make()
     rows, cols = slice(0, 60), slice(0, 40)
     cut = [
         a[rows, cols]
         for a in (split.truth, split.seen, split.hidden_entries, split.hidden_stations)
     ]
-    return demo.Split(*cut, split.stations.iloc[rows], split.days.iloc[cols])
+    return demo.HiddenPart(*cut, split.stations.iloc[rows], split.days.iloc[cols])
 
 
 def test_a_fifth_is_hidden():
-    split = demo.Split.make()
+    split = demo.HiddenPart.make()
     known = np.isfinite(split.truth)
     assert split.hidden_stations.any(axis=1).sum() == len(split.truth) // 5
     rest = known & ~split.hidden_stations
@@ -39,7 +39,7 @@ def test_baselines_are_what_they_say(corner):
 
 
 def test_table_and_picture(corner, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(demo.Split, "make", classmethod(lambda cls, seed=0: corner))
+    monkeypatch.setattr(demo.HiddenPart, "make", classmethod(lambda cls, seed=0: corner))
     monkeypatch.setattr(demo, "OUTPUT", tmp_path / "out" / "bixi.png")
     demo.main()
     printed = capsys.readouterr().out

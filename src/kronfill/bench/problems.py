@@ -15,10 +15,17 @@ from kronfill._types import Floats
 from kronfill.data.datasets import Published, load_bixi, load_drug_response, load_seattle
 from kronfill.kernels import Kernel
 
-__all__ = ["LOADERS", "BenchProblem"]
+__all__ = [
+    "LOADERS",
+    "BenchProblem",
+    "leading_columns",
+    "standardised",
+    "with_constant",
+    "with_identity",
+]
 
 OWN = 0.3
-"""Weight of the identity part, by which an item may differ from what is known about it."""
+"""Weight of the identity part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +63,7 @@ class BenchProblem:
 
     def kernels(self) -> tuple[Kernel, Kernel]:
         """Both kernels with an identity part."""
-        row, col = self.row_kernel, self.col_kernel
-        return row + OWN * kernels.identity(row.n), col + OWN * kernels.identity(col.n)
+        return with_identity(self.row_kernel), with_identity(self.col_kernel)
 
 
 def bixi(quick: bool, data_home: Any = None) -> BenchProblem:
@@ -65,8 +71,8 @@ def bixi(quick: bool, data_home: Any = None) -> BenchProblem:
     data = load_bixi()
     n, l = (60, 35) if quick else data.table.shape
     at = _spread(len(data.table), n)
-    place = _standardised(data.stations.to_numpy(dtype=float)[at])
-    weather = _standardised(data.days.to_numpy(dtype=float)[:l])
+    place = standardised(data.stations.to_numpy(dtype=float)[at])
+    weather = standardised(data.days.to_numpy(dtype=float)[:l])
     time = np.arange(l, dtype=float)
     week = kernels.periodic(time, period=7.0, length_scale=1.0)
     days = kernels.rbf(time, length_scale=3.0) + week + kernels.rbf(weather)
@@ -75,8 +81,8 @@ def bixi(quick: bool, data_home: Any = None) -> BenchProblem:
         name=data.name,
         unit="log(1 + departures)",
         values=np.log1p(data.table.to_numpy(dtype=float)[at, :l]),
-        row_kernel=_levelled(kernels.rbf(place[:, :2]) + kernels.rbf(place)),
-        col_kernel=_levelled(days),
+        row_kernel=with_constant(kernels.rbf(place[:, :2]) + kernels.rbf(place)),
+        col_kernel=with_constant(days),
         row_features=_with_one(place),
         col_features=_with_one(clock),
         published=data.published,
@@ -91,7 +97,7 @@ def seattle(quick: bool, data_home: Any = None) -> BenchProblem:
     time = np.arange(l, dtype=float)
     at = _spread(len(data.table), n)
     # Ways through the sensors that are left out count.
-    row = _levelled(kernels.diffusion(data.rows, 2.0).normalized().take(at))
+    row = with_constant(kernels.diffusion(data.rows, 2.0).normalized().take(at))
     daily = kernels.periodic(time, period=24.0, length_scale=0.5)
     clock = 2 * np.pi * time / 24
     waves = [wave(k * clock) for k in (1, 2, 3) for wave in (np.sin, np.cos)]
@@ -100,8 +106,8 @@ def seattle(quick: bool, data_home: Any = None) -> BenchProblem:
         unit="miles per hour",
         values=data.table.to_numpy(dtype=float)[at, :l],
         row_kernel=row,
-        col_kernel=_levelled(kernels.matern(time, length_scale=2.0) + daily),
-        row_features=_leading(row),
+        col_kernel=with_constant(kernels.matern(time, length_scale=2.0) + daily),
+        row_features=_with_one(leading_columns(row)),
         col_features=_with_one(np.column_stack([*waves, time / l])),
         test_masks=tuple(mask[at, :l] for mask in data.test_masks),
         published=data.published,
@@ -121,8 +127,8 @@ def drug_response(quick: bool, data_home: Any = None) -> BenchProblem:
         values=data.table.to_numpy(dtype=float)[np.ix_(rows, cols)],
         row_kernel=row,
         col_kernel=col,
-        row_features=_leading(row),
-        col_features=_leading(col),
+        row_features=_with_one(leading_columns(row)),
+        col_features=_with_one(leading_columns(col)),
         test_masks=tuple(mask[np.ix_(rows, cols)] for mask in data.test_masks),
         published=data.published,
         note=f"{n} drugs, {l} cell lines" if quick else "",
@@ -139,15 +145,21 @@ LOADERS: dict[str, Callable[[bool, str | os.PathLike[str] | None], BenchProblem]
 def _mean(side: dict[str, Any], at: NDArray[np.intp]) -> Kernel:
     """Return the mean of the kernels that are given for an axis, at some of its items."""
     mean = np.mean([kernel.to_numpy() for kernel in side.values()], axis=0)
-    return _levelled(kernels.precomputed(mean[np.ix_(at, at)]))
+    return with_constant(kernels.precomputed(mean[np.ix_(at, at)]))
 
 
-def _levelled(kernel: Kernel) -> Kernel:
+def with_constant(kernel: Kernel) -> Kernel:
     """Add a constant part, so that what is known about the other axis can tell a level."""
     return kernel + kernels.constant(kernel.n)
 
 
-def _standardised(features: Floats) -> Floats:
+def with_identity(kernel: Kernel) -> Kernel:
+    """Add an identity part, so that an item may differ from what is known about it."""
+    return kernel + OWN * kernels.identity(kernel.n)
+
+
+def standardised(features: Floats) -> Floats:
+    """Columns of mean 0 and variance 1."""
     spread = features.std(axis=0)
     return np.asarray((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
@@ -156,9 +168,9 @@ def _with_one(features: Floats) -> Floats:
     return np.column_stack([features, np.ones(len(features))])
 
 
-def _leading(kernel: Kernel, count: int = 20) -> Floats:
+def leading_columns(kernel: Kernel, count: int = 20) -> Floats:
     """Features for a method that takes no kernel: the leading columns of a factor."""
-    return _with_one(np.ascontiguousarray(kernel.factor().phi[:, :count]))
+    return np.ascontiguousarray(kernel.factor().phi[:, :count])
 
 
 def _spread(total: int, count: int) -> NDArray[np.intp]:

@@ -246,12 +246,12 @@ def run(
     return Benchmark(tuple(lines), absent)
 
 
-def _names(what: str, given: Iterable[str] | None, allowed: tuple[str, ...]) -> list[str]:
-    """The names asked for, in the order of the allowed ones."""
-    if given is None:
+def _names(what: str, chosen: Iterable[str] | None, allowed: tuple[str, ...]) -> list[str]:
+    """The names chosen, in the order of the allowed ones."""
+    if chosen is None:
         return list(allowed)
-    asked = [given] if isinstance(given, str) else list(given)
-    plain = {str(name).lower().replace("-", " ").replace("_", " ").strip() for name in asked}
+    names = [chosen] if isinstance(chosen, str) else list(chosen)
+    plain = {str(name).lower().replace("-", " ").replace("_", " ").strip() for name in names}
     unknown = sorted(plain.difference(allowed))
     if unknown or not plain:
         got = ", ".join(map(repr, unknown)) or "none"
@@ -375,15 +375,12 @@ def _cell(rmse: float, seconds: float | None, best: bool = False) -> str:
 
 def _others(lines: list[Line], splits: list[str]) -> Iterator[tuple[str, list[str]]]:
     """A row for each published result."""
-    told = {split: next(x for x in lines if x.split == split) for split in splits}
+    published = {line.split: line.published for line in lines}
+    same = any(line.same_protocol for line in lines)
+    mark = "published" if same else "published, other protocol"
     for result in dict.fromkeys(result for line in lines for result in line.published):
-        mark = (
-            "published"
-            if any(line.same_protocol for line in lines)
-            else "published, other protocol"
-        )
         cells = [
-            _cell(result.rmse, result.seconds) if result in told[split].published else ""
+            _cell(result.rmse, result.seconds) if result in published[split] else ""
             for split in splits
         ]
         yield f"{result.method} [{mark}]".replace("[", r"\["), cells
