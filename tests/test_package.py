@@ -90,6 +90,7 @@ def test_methods_of_estimators_are_documented(name):
 def test_examples_run(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setattr(sys, "argv", [str(path)])  # not the arguments of pytest
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out or list(tmp_path.iterdir())
 
