@@ -65,6 +65,10 @@ class BenchProblem:
         """Both kernels with an identity part."""
         return with_identity(self.row_kernel), with_identity(self.col_kernel)
 
+    def features(self) -> tuple[Floats, Floats]:
+        """The features of both axes."""
+        return self.row_features, self.col_features
+
 
 def bixi(quick: bool, data_home: Any = None) -> BenchProblem:
     """log(1 + departures): stations by place and surroundings, days by date, week and weather."""

@@ -118,41 +118,25 @@ class _Effects:
         return self._fitted.at(X[:, 0], X[:, 1])
 
 
-def _kkmcex(problem: BenchProblem, seed: int) -> Any:
-    return KKMCEX(*problem.kernels(), mu="auto", center="mean", solver=Auto(tol=TOLERANCE))
-
-
-def _rrmcex(problem: BenchProblem, seed: int) -> Any:
-    # An identity part has no leading directions: the kernels are taken without.
-    kernels = (problem.row_kernel, problem.col_kernel)
-    return RRMCEX(*kernels, CUT, CUT, mu="auto", center="mean", solver=Auto(tol=TOLERANCE))
-
-
-def _kmc(problem: BenchProblem, seed: int) -> Any:
-    return KMC(*problem.kernels(), **_factors(seed))
-
-
-def _imc(problem: BenchProblem, seed: int) -> Any:
-    return IMC(problem.row_features, problem.col_features, **_factors(seed))
-
-
-def _mc(problem: BenchProblem, seed: int) -> Any:
-    return MC(problem.values.shape, **_factors(seed))
-
-
 def _factors(seed: int) -> dict[str, Any]:
     solver = ALS(tol=TOLERANCE)
     return {"rank": RANK, "mu": "auto", "center": "mean", "solver": solver, "random_state": seed}
 
 
+def _ridge(kind: type[Any], *arguments: Any) -> Any:
+    return kind(*arguments, mu="auto", center="mean", solver=Auto(tol=TOLERANCE))
+
+
 _MAKERS: dict[str, tuple[str, Callable[[BenchProblem, int], Any]]] = {
     "effects": ("effects", lambda problem, seed: _Effects()),
-    "mc": ("MC", _mc),
-    "imc": ("IMC", _imc),
-    "kmc": ("KMC", _kmc),
-    "rrmcex": ("RRMCEX", _rrmcex),
-    "kkmcex": ("KKMCEX", _kkmcex),
-}
+    "mc": ("MC", lambda problem, seed: MC(problem.values.shape, **_factors(seed))),
+    "imc": ("IMC", lambda problem, seed: IMC(*problem.features(), **_factors(seed))),
+    "kmc": ("KMC", lambda problem, seed: KMC(*problem.kernels(), **_factors(seed))),
+    # An identity part has no leading directions: the kernels are taken without.
+    "rrmcex": ("RRMCEX", lambda problem, seed: _ridge(
+        RRMCEX, problem.row_kernel, problem.col_kernel, CUT, CUT)),
+    "kkmcex": ("KKMCEX", lambda problem, seed: _ridge(KKMCEX, *problem.kernels())),
+}  # fmt: skip
 _SPLITTERS: dict[str, Callable[[int], Any]] = {
     "entries": lambda seed: EntryKFold(5, random_state=seed),
     "new rows": lambda seed: RowKFold(5, random_state=seed),

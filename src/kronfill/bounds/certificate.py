@@ -36,24 +36,12 @@ class Certificate:
 
     Attributes
     ----------
-    value : float
-        Upper bound on the mean loss over the unobserved entries; infinite if nothing is proved.
-    valid : bool
-        Whether no assumption is known to fail.
-    vacuous : bool
-        Whether a constant, the middle of the range, guarantees as much without any model.
-    terms : mapping of str to float
-        What ``value`` is the sum of.
     assumptions : tuple of Assumption
         What the statement needs, and whether that holds here.
     delta : float
         Probability that the statement fails, over the choice of the observed entries.
     train_loss : float
         Mean loss on the entries the model was fitted to.
-    gap : float
-        Bound on the generalization error: ``value`` less ``train_loss``.
-    name : str
-        The theorem used.
     candidates : tuple of Bound
         All that were tried, their share of delta paid for.
     sampling : SamplingTest
@@ -84,7 +72,7 @@ class Certificate:
 
     @property
     def value(self) -> float:
-        """Upper bound on the mean loss over the unobserved entries."""
+        """Upper bound on the mean loss over the unobserved entries; infinite if none is proved."""
         return np.inf if self._best is None else self._best.value
 
     @property
@@ -99,7 +87,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Bound on the generalization error."""
+        """Bound on the generalization error: ``value`` less ``train_loss``."""
         return self.value - self.train_loss
 
     @property
@@ -109,7 +97,7 @@ class Certificate:
 
     @property
     def vacuous(self) -> bool:
-        """Whether a constant guarantees as much without any model."""
+        """Whether a constant, the middle of the range, guarantees as much without any model."""
         return self.value >= self.loss.of_constant(self.value_range)
 
     @property

@@ -26,22 +26,15 @@ __all__ = ["FigureRun", "quick_plan", "reproduce", "write_report"]
 
 @dataclass(frozen=True)
 class FigureRun:
-    """What a run gives.
-
-    Attributes
-    ----------
-    page, table : Path
-        The HTML page and ``fig1.csv``.
-    verdicts : list of CurveVerdict
-        One per curve of the paper.
-    failed : list of dict
-        Cells that failed in every attempt.
-    """
+    """What a run gives."""
 
     page: Path
     table: Path
+    """``fig1.csv``."""
     verdicts: list[CurveVerdict]
+    """One per curve of the paper."""
     failed: list[dict[str, Any]]
+    """Cells that failed in every attempt."""
 
 
 def quick_plan(seed: int = 0) -> RunPlan:

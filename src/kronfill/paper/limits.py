@@ -42,27 +42,19 @@ DELTA = 0.05
 
 @dataclass(frozen=True)
 class Limit:
-    """Generalization error and its bounds at one size.
-
-    Attributes
-    ----------
-    panel, method, N : str, str, int
-        Where.
-    ge : float
-        Mean generalization error measured.
-    norm : float
-        Mean norm of the fitted models.
-    printed, corrected : float
-        Theorem 1 with the class of the method as printed; the smaller of Theorems A and A2.
-    """
+    """Generalization error and its bounds for one method at one size."""
 
     panel: str
     method: str
     N: int
     ge: float
+    """Mean generalization error measured."""
     norm: float
+    """Mean norm of the fitted models."""
     printed: float
+    """Theorem 1 with the class of the method as printed."""
     corrected: float
+    """The smaller of Theorems A and A2."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +68,11 @@ class _Unit:
     eyp: float
 
     @classmethod
-    def of(cls, printed: HypothesisClass, ball: HypothesisClass, split: Split) -> _Unit:
+    def of(
+        cls, ball: HypothesisClass, split: Split, printed: HypothesisClass | None = None
+    ) -> _Unit:
         sub, eyp = (ball.complexity(split, law).value for law in ("sub", "eyp"))
-        return cls(ball, split, printed.paper_form(split), sub, eyp)
+        return cls(ball, split, (printed or ball).paper_form(split), sub, eyp)
 
     def at(self, norm: float, spread: float) -> tuple[float, float]:
         """Printed and corrected bound for a radius and a standard deviation of the data."""
@@ -122,12 +116,10 @@ def _units(size: int, settings: CellSettings, algorithms: set[str]) -> dict[str,
     split = Split.of(train, shape=shape)
     found = {}
     if "MC" in algorithms:
-        nuclear = NuclearBall(shape, 1.0)
-        found["MC"] = _Unit.of(nuclear, nuclear, split)
+        found["MC"] = _Unit.of(NuclearBall(shape, 1.0), split)
     if "KMC" in algorithms:
-        kmc = KMCBall(kernel, kernel, 1.0)
-        found["KMC"] = _Unit.of(kmc, kmc, split)
+        found["KMC"] = _Unit.of(KMCBall(kernel, kernel, 1.0), split)
     if "KKMCEX" in algorithms:
         span = TrainingSpan(kernel, kernel, 1.0, train)
-        found["KKMCEX"] = _Unit.of(span, RKHSBall(kernel, kernel, 1.0), split)
+        found["KKMCEX"] = _Unit.of(RKHSBall(kernel, kernel, 1.0), split, printed=span)
     return found

@@ -32,27 +32,17 @@ MC_TOL = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a fit gives.
-
-    Attributes
-    ----------
-    prediction : Prediction
-        F_hat.
-    norm : float
-        The radius that the bounds ask for: t of MC, t_B of KMC, b of KKMCEX.
-    objective : float
-        The objective reached; NaN for a closed form.
-    sweeps : int
-        Sweeps taken, 1 for a closed form.
-    converged : bool
-        Whether the solver reached its tolerance.
-    """
+    """What a fit gives."""
 
     prediction: Prediction
     norm: float
+    """The radius that the bounds need: t of MC, t_B of KMC, b of KKMCEX."""
     objective: float
+    """The objective reached; NaN for a closed form."""
     sweeps: int
+    """Sweeps taken, 1 for a closed form."""
     converged: bool
+    """Whether the solver reached its tolerance."""
 
 
 Fit = Callable[[Circulant, Observations, float, np.random.Generator], Outcome]
@@ -60,27 +50,18 @@ Fit = Callable[[Circulant, Observations, float, np.random.Generator], Outcome]
 
 @dataclass(frozen=True, eq=False)
 class FigureMethod:
-    """One way to fit the data.
-
-    Attributes
-    ----------
-    label : str
-        Its name in tables and figures.
-    algorithm : {"MC", "KMC", "KKMCEX"}
-        Which of the paper's curves it stands beside.
-    tuned : str
-        Under which name its ridge weight is kept among the constants; empty if it is fixed.
-    realizations : int
-        How many a full run has.
-    seconds : tuple of float
-        Rough cost of a cell: constant, and per entry of the matrix (for the progress bar only).
-    """
+    """One way to fit the data."""
 
     label: str
+    """Its name in tables and figures."""
     algorithm: str
+    """Which of the paper's curves it stands beside: MC, KMC or KKMCEX."""
     tuned: str
+    """Under which name its ridge weight is kept among the constants; empty if it is fixed."""
     realizations: int
+    """How many a full run has."""
     seconds: tuple[float, float]
+    """Rough cost of a cell: constant, and per entry of the matrix (for the progress bar only)."""
     _fit: Fit
 
     def cost(self, size: int) -> float:

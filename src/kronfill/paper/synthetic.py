@@ -28,25 +28,16 @@ RANK = 30
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One realisation: kernel, truth F = left right^T, noise and observed entries.
-
-    Attributes
-    ----------
-    kernel : Circulant
-        K_w = K_h.
-    left, right : ndarray of shape (N, 30)
-        Factors of the truth, scaled to the mean power asked for.
-    codes : ndarray of shape (m,)
-        Positions of the observed entries in the flattened matrix, ascending.
-    noise_scale : float
-        Standard deviation of the noise, 0 without noise.
-    """
+    """One realisation: kernel K_w = K_h, truth F = left right^T, noise and observed entries."""
 
     kernel: Circulant
     left: Floats
     right: Floats
+    """Factors of the truth, of shape (N, 30), scaled to the mean power wanted."""
     codes: NDArray[np.int64]
+    """Positions of the observed entries in the flattened matrix, ascending."""
     noise_scale: float
+    """Standard deviation of the noise, 0 without noise."""
     _rng: np.random.Generator
 
     @property

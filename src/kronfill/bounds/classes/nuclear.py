@@ -16,7 +16,7 @@ from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
 from kronfill.bounds.classes.sides import ClassAxis, FactorClass
 from kronfill.bounds.complexity import spectral
 from kronfill.bounds.complexity.patterns import Pattern
-from kronfill.bounds.complexity.signs import LAWS, SignLaw
+from kronfill.bounds.complexity.signs import PAPER, SignLaw
 from kronfill.bounds.complexity.spectral import GAUSSIAN, Counts
 from kronfill.bounds.fitted import nuclear_norm, value_nuclear_norm
 from kronfill.bounds.splits import EntrySet, Split
@@ -181,7 +181,7 @@ class IMCBall(SpectralClass):
 
     def paper_form(self, split: Split) -> float:
         """Theorem 3 as its proof ends: q sqrt(t_w t_h Tr(S_n K S_n^T)), with the square root."""
-        return self.trace_form(split, LAWS["paper"])
+        return self.trace_form(split, PAPER)
 
     def norm_of(self, estimator: Any) -> float:
         """The smallest sqrt(t_w t_h) with which the fitted model is a member."""

@@ -15,7 +15,7 @@ from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
 from kronfill.bounds.classes.nystrom import TrainingKernel, nystrom_trace
 from kronfill.bounds.classes.sides import ClassAxis, FactorClass
 from kronfill.bounds.complexity.patterns import Pattern
-from kronfill.bounds.complexity.signs import LAWS, SignLaw
+from kronfill.bounds.complexity.signs import PAPER, SignLaw
 from kronfill.bounds.fitted import rkhs_norm
 from kronfill.bounds.splits import Split
 from kronfill.errors import ParameterError
@@ -71,7 +71,7 @@ class RKHSBall(FactorClass):
 
     def paper_form(self, split: Split) -> float:
         """Q b sqrt(Tr(S_n K_f S_n^T)): Theorem 4 with the whole space for the training span."""
-        return self.trace_form(split, LAWS["paper"])
+        return self.trace_form(split, PAPER)
 
     def norm_of(self, estimator: Any) -> float:
         """Norm of the fitted function, effects left out."""
@@ -250,7 +250,7 @@ class TrainingSpan(HypothesisClass):
 
     def paper_form(self, split: Split) -> float:
         """Theorem 4: q b sqrt(Tr(S_n K_f S^T Kbar^+ S K_f S_n^T))."""
-        return self._closed_forms(split, LAWS["paper"])["Nystrom trace"]
+        return self._closed_forms(split, PAPER)["Nystrom trace"]
 
     def norm_of(self, estimator: Any) -> float:
         """Norm of the fitted function, effects left out."""

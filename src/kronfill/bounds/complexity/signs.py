@@ -17,7 +17,8 @@ since the complexity grows with p); "sub" is that of Theorem A.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,29 +27,22 @@ from kronfill._types import Floats, Index
 from kronfill.bounds.splits import EntrySet, Sizes
 from kronfill.errors import ParameterError
 
-__all__ = ["LAWS", "SignLaw", "as_law"]
+__all__ = ["LAWS", "PAPER", "SignLaw", "as_law"]
 
 
-class SignLaw(ABC):
-    """A law of random signs on n entries."""
+@dataclass(frozen=True, repr=False)
+class SignLaw:
+    """A law of random signs on n entries: one line of the table above."""
 
     name: str
-
-    @abstractmethod
-    def keep(self, sizes: Sizes) -> float:
-        """s: probability that a sign is not zero."""
-
-    @abstractmethod
-    def scale(self, sizes: Sizes) -> float:
-        """c: what the expected supremum is multiplied by."""
-
-    @abstractmethod
-    def count(self, rng: np.random.Generator, sizes: Sizes) -> int:
-        """Draw the number of nonzero signs."""
-
-    @abstractmethod
-    def variance(self, sizes: Sizes) -> float:
-        """Var f <= this for every convex f with Lipschitz constant 1."""
+    keep: Callable[[Sizes], float]
+    """s: probability that a sign is not zero."""
+    scale: Callable[[Sizes], float]
+    """c: what the expected supremum is multiplied by."""
+    count: Callable[[np.random.Generator, Sizes], int]
+    """Draw the number of nonzero signs."""
+    variance: Callable[[Sizes], float]
+    """Var f <= this for every convex f with Lipschitz constant 1."""
 
     def draw(
         self, rng: np.random.Generator, entries: EntrySet, sizes: Sizes
@@ -63,62 +57,35 @@ class SignLaw(ABC):
         return f"SignLaw({self.name!r})"
 
 
-class _Paper(SignLaw):
-    name = "paper"
-
-    def keep(self, sizes: Sizes) -> float:
-        return 1.0
-
-    def scale(self, sizes: Sizes) -> float:
-        return sizes.q
-
-    def count(self, rng: np.random.Generator, sizes: Sizes) -> int:
-        return sizes.n
-
-    def variance(self, sizes: Sizes) -> float:
-        # Efron-Stein: Var f <= sum E (f - f_i')_+^2 and, f being convex, the positive part is at
-        # most |d_i f| |sigma_i - sigma_i'|, whose square has conditional mean 2 (d_i f)^2.
-        return 2.0
-
-
-class _EYP(SignLaw):
-    name = "eyp"
-
-    def keep(self, sizes: Sizes) -> float:
-        return 2.0 * sizes.p0
-
-    def scale(self, sizes: Sizes) -> float:
-        return sizes.q
-
-    def count(self, rng: np.random.Generator, sizes: Sizes) -> int:
-        return int(rng.binomial(sizes.n, 2.0 * sizes.p0))
-
-    def variance(self, sizes: Sizes) -> float:
-        # As above: the conditional mean of (sigma_i - sigma_i')^2 is sigma_i^2 + 2 p0.
-        return 1.0 + 2.0 * sizes.p0
-
-
-class _Sub(SignLaw):
-    name = "sub"
-
-    def keep(self, sizes: Sizes) -> float:
-        return sizes.k / sizes.n
-
-    def scale(self, sizes: Sizes) -> float:
-        return 2.0 / sizes.k
-
-    def count(self, rng: np.random.Generator, sizes: Sizes) -> int:
-        return sizes.k
-
-    def variance(self, sizes: Sizes) -> float:
-        # Given the subset T: 2, as above. Of the conditional mean h(T): the exchange walk on
-        # k-subsets has spectral gap n [Diaconis and Shahshahani 1987], so that
-        # Var h <= (1/n) E sum over i in T, j not in T of (h(T) - h(T - i + j))_+^2. Adding j only
-        # raises h, and taking i away lowers it by at most E |d_i f|: Var h <= (n - k) / n.
-        return 2.0 + (sizes.n - sizes.k) / sizes.n
-
-
-LAWS: dict[str, SignLaw] = {law.name: law for law in (_Paper(), _EYP(), _Sub())}
+PAPER = SignLaw(
+    "paper",
+    keep=lambda sizes: 1.0,
+    scale=lambda sizes: sizes.q,
+    count=lambda rng, sizes: sizes.n,
+    # Efron-Stein: Var f <= sum E (f - f_i')_+^2 and, f being convex, the positive part is at most
+    # |d_i f| |sigma_i - sigma_i'|, whose square has conditional mean 2 (d_i f)^2.
+    variance=lambda sizes: 2.0,
+)
+EYP = SignLaw(
+    "eyp",
+    keep=lambda sizes: 2.0 * sizes.p0,
+    scale=lambda sizes: sizes.q,
+    count=lambda rng, sizes: int(rng.binomial(sizes.n, 2.0 * sizes.p0)),
+    # As above: the conditional mean of (sigma_i - sigma_i')^2 is sigma_i^2 + 2 p0.
+    variance=lambda sizes: 1.0 + 2.0 * sizes.p0,
+)
+SUB = SignLaw(
+    "sub",
+    keep=lambda sizes: sizes.k / sizes.n,
+    scale=lambda sizes: 2.0 / sizes.k,
+    count=lambda rng, sizes: sizes.k,
+    # With the subset T fixed: 2, as above. Of the conditional mean h(T): the exchange walk on
+    # k-subsets has spectral gap n [Diaconis and Shahshahani 1987], so that
+    # Var h <= (1/n) E sum over i in T, j not in T of (h(T) - h(T - i + j))_+^2. Adding j only
+    # raises h, and taking i away lowers it by at most E |d_i f|: Var h <= (n - k) / n.
+    variance=lambda sizes: 2.0 + (sizes.n - sizes.k) / sizes.n,
+)
+LAWS: dict[str, SignLaw] = {law.name: law for law in (PAPER, EYP, SUB)}
 
 
 def as_law(law: Any) -> SignLaw:

@@ -42,35 +42,22 @@ SOLVER_COLUMNS = tuple(
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a curve: a row of the table.
-
-    Attributes
-    ----------
-    panel, snr : str, float
-        Which panel.
-    algorithm : str
-        Label of the method, see :data:`kronfill.paper.methods.METHODS`.
-    metric : {"train", "test", "ge"}
-        What is measured.
-    N : int
-        Size of the matrix.
-    value, stderr : float
-        Mean over realisations and its standard error (NaN for a single one).
-    realizations : int
-        How many.
-    paper : float
-        The paper's value, NaN where it has none.
-    """
+    """One point of a curve: a row of the table."""
 
     panel: str
     snr: float
     algorithm: str
+    """Label of the method, see :data:`kronfill.paper.methods.METHODS`."""
     metric: str
+    """One of "train", "test" and "ge"."""
     N: int
     value: float
+    """Mean over realisations."""
     stderr: float
+    """Its standard error, NaN for a single realisation."""
     realizations: int
     paper: float
+    """The paper's value, NaN where it has none."""
 
     @property
     def relative(self) -> float:

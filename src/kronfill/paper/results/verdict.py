@@ -21,23 +21,15 @@ ROUNDING = 1e-20
 
 @dataclass(frozen=True)
 class CurveVerdict:
-    """Judgement on one of the 18 curves.
-
-    Attributes
-    ----------
-    panel, algorithm, metric : str
-        Which curve.
-    word : {"agrees", "same shape", "differs", "not run"}
-        The judgement.
-    sentence : str
-        What it rests on.
-    """
+    """Judgement on one of the 18 curves."""
 
     panel: str
     algorithm: str
     metric: str
     word: str
+    """One of "agrees", "same shape", "differs" and "not run"."""
     sentence: str
+    """What the judgement rests on."""
 
 
 def verdicts(points: Iterable[Point]) -> list[CurveVerdict]:

@@ -22,23 +22,13 @@ DEFAULT_COUNTS = {name: method.realizations for name, method in METHODS.items()}
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One unit of work: one method on one realisation.
-
-    Attributes
-    ----------
-    method : str
-        Name of the method in :data:`kronfill.paper.methods.METHODS`.
-    size : int
-        N.
-    panel : str
-        "a" (no noise), "b" (snr = 4), or "snr=..." for another ratio.
-    realization : int
-        From 0.
-    """
+    """One unit of work: one method on one realisation."""
 
     method: str
+    """Name of the method in :data:`kronfill.paper.methods.METHODS`."""
     size: int
     panel: str
+    """One of "a" (no noise) and "b" (snr = 4), or "snr=..." for another ratio."""
     realization: int
 
     @property

@@ -27,22 +27,15 @@ __all__ = ["CellSettings", "failed_record", "run_cell", "settings_for", "version
 
 @dataclass(frozen=True)
 class CellSettings:
-    """What all cells of a run share.
-
-    Attributes
-    ----------
-    seed : int
-        Root of all random numbers.
-    exponent, power : float
-        Constants of the data.
-    mu : mapping
-        Ridge weight per panel and tuned method, for a kernel of unit diagonal.
-    """
+    """What all cells of a run share."""
 
     seed: int
+    """Root of all random numbers."""
     exponent: float
     power: float
+    """Constants of the data."""
     mu: Mapping[str, Mapping[str, float]]
+    """Ridge weight per panel and tuned method, for a kernel of unit diagonal."""
 
     def mu_of(self, cell: Cell) -> float:
         """Ridge weight of a cell.
