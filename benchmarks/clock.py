@@ -27,6 +27,15 @@ def best_of(job: Callable[[], Any], repeats: int = 3) -> tuple[dict, Any]:
     return seconds | {"runs": len(times)}, result
 
 
+def measured(job: Callable[[], Any], repeats: int = 3) -> tuple[dict, Any]:
+    """:func:`best_of`, with the most memory held, in all and beyond what was held before."""
+    forget_peak()
+    before = resident()
+    times, result = best_of(job, repeats)
+    most = peak()
+    return times | {"beyond_input_gb": most - before, "peak_gb": most}, result
+
+
 def _again(times: list[float], repeats: int) -> bool:
     if not times:
         return True

@@ -63,7 +63,7 @@ def measure(folder: Path) -> dict:
     _, status, used = os.wait4(child.pid, 0)
     seconds = time.perf_counter() - begun
     if status:
-        raise SystemExit(f"the command ended with status {status}")
+        raise SystemExit(f"The command ended with status {status}.")
     filled = pd.read_parquet(folder / "filled.parquet")
     truth = pd.read_parquet(folder / "held-out.parquet")["rating"]
     error = filled["rating"] - truth

@@ -30,7 +30,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         if self.m > self.size**2:
-            raise ValueError(f"{self.m} distinct entries of a {self.size} x {self.size} grid")
+            raise ValueError(f"A {self.size} x {self.size} grid has no {self.m} distinct entries.")
 
     @classmethod
     def parse(cls, text: str) -> tuple[Problem, dict]:

@@ -57,16 +57,10 @@ def measure(problem: Problem, solver: str = "auto", repeats: int = 3, warm: bool
         warm_up(problem)
     pairs, values = problem.data()
     sides = inputs(problem)
-    clock.forget_peak()
-    before = clock.resident()
-    times, est = clock.best_of(lambda: fit(problem, pairs, values, solver, sides), repeats)
-    peak = clock.peak()
+    found, est = clock.measured(lambda: fit(problem, pairs, values, solver, sides), repeats)
     solution = est.solution_
-    result = times | {
-        "beyond_input_gb": peak - before, "peak_gb": peak, "solver": solution.solver,
-        "iterations": solution.iterations, "residual": solution.residual, "reason": solution.reason,
-        "converged": solution.converged,
-    }  # fmt: skip
+    names = ("solver", "iterations", "residual", "reason", "converged")
+    result = found | {name: getattr(solution, name) for name in names}
     exact = problem.kernel_rows if sides is None else _rows_of(sides)
     result["true_residual"] = true_residual(pairs, values, est.dual_coef_, exact)
     if problem.size <= 3000:

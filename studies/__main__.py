@@ -36,7 +36,7 @@ def main():
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(STUDIES))
     if unknown:
-        parser.error(f"no study {', '.join(unknown)}; there are {', '.join(STUDIES)}")
+        parser.error(f"There is no study {', '.join(unknown)}; there are {', '.join(STUDIES)}.")
     if options.data:
         os.environ["KRONFILL_DATA"] = options.data
     # Alternating methods that stop at their limit are as good as their error says.

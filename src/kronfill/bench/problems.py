@@ -30,36 +30,25 @@ OWN = 0.3
 
 @dataclass(frozen=True, eq=False)
 class BenchProblem:
-    """A table and what each method is told about its rows and columns.
-
-    Attributes
-    ----------
-    name, unit : str
-        What it is called, and what the values are.
-    values : ndarray of shape (N, L)
-        NaN is missing.
-    row_kernel, col_kernel : Kernel
-        What is known, with a constant part and without an identity part.
-    row_features, col_features : ndarray
-        The same for methods that take features.
-    test_masks : tuple of bool arrays
-        The entries that published protocols hide; empty if there are none.
-    published : tuple of Published
-        Results of others.
-    note : str
-        What part of the data is used, if not all.
-    """
+    """A table and what each method knows about its rows and columns."""
 
     name: str
     unit: str
+    """What the values are."""
     values: Floats
+    """NaN is missing."""
     row_kernel: Kernel
     col_kernel: Kernel
+    """What is known, with a constant part and without an identity part."""
     row_features: Floats
     col_features: Floats
+    """The same for methods that take features."""
     test_masks: tuple[NDArray[np.bool_], ...] = ()
+    """The entries that published protocols hide; empty if there are none."""
     published: tuple[Published, ...] = ()
+    """Results of others."""
     note: str = ""
+    """What part of the data is used, if not all."""
 
     def kernels(self) -> tuple[Kernel, Kernel]:
         """Both kernels with an identity part."""

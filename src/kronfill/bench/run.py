@@ -46,57 +46,38 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: a method on a split of a data set.
-
-    Attributes
-    ----------
-    dataset, split, method : str
-        Which.
-    unit : str
-        What the values are.
-    rmse, mae : float
-        Root mean square and mean absolute error over the test entries of all folds together.
-    seconds : float
-        Mean time of a fold: choice of mu, fit and prediction.
-    folds, train, test : int
-        Number of folds, and of their training and test entries together.
-    published : tuple of Published
-        What others report on this kind of split.
-    same_protocol : bool
-        Whether exactly the same entries were hidden there.
-    protocol : str
-        Which entries were hidden here.
-    """
+    """One line of the table: a method on a split of a data set."""
 
     dataset: str
     split: str
     method: str
     unit: str
+    """What the values are."""
     rmse: float
     mae: float
+    """Root mean square and mean absolute error over the test entries of all folds together."""
     seconds: float
+    """Mean time of a fold: choice of mu, fit and prediction."""
     folds: int
     train: int
     test: int
+    """Number of folds, and of their training and test entries together."""
     published: tuple[Published, ...]
+    """What others report on this kind of split."""
     same_protocol: bool
+    """Whether exactly the same entries were hidden there."""
     protocol: str
+    """Which entries were hidden here."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The table, and the data sets that were not there.
-
-    Attributes
-    ----------
-    lines : tuple of Line
-        By data set, split and method.
-    absent : dict of str
-        Why a data set is not in the table, by its name.
-    """
+    """The table, and the data sets that were not there."""
 
     lines: tuple[Line, ...]
+    """By data set, split and method."""
     absent: dict[str, str]
+    """Why a data set is not in the table, by its name."""
 
     def to_records(self) -> list[dict[str, Any]]:
         """The lines as dictionaries of numbers, texts and lists, as JSON has them."""

@@ -37,21 +37,14 @@ LEARNED = (
 
 @dataclass(frozen=True)
 class Origin:
-    """A fitted model, and among how many classes it was chosen by looking at the values.
-
-    Attributes
-    ----------
-    model : estimator
-        One of the five methods.
-    candidates : int or None
-        1 if nothing was chosen by looking; None if there is no finite list.
-    reason : str
-        Why no bound through the class holds, or empty.
-    """
+    """A fitted model, and among how many classes it was chosen by looking at the values."""
 
     model: Any
+    """One of the five methods."""
     candidates: int | None
+    """1 if nothing was chosen by looking; None if there is no finite list."""
     reason: str
+    """Why no bound through the class holds, or empty."""
 
 
 def origin(estimator: Any, kernels: Any) -> Origin:

@@ -153,18 +153,11 @@ class EntrySet(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Grid(EntrySet):
-    """All entries of a matrix but a few.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Size of the matrix.
-    without : ndarray of int
-        Entries left out, as sorted row-major positions i L + j.
-    """
+    """All entries of a matrix but a few."""
 
     shape: tuple[int, int]
     without: Index
+    """Entries left out, as sorted row-major positions i L + j."""
 
     @property
     def n(self) -> int:
@@ -335,8 +328,8 @@ def _codes(rows: Index, cols: Index, shape: tuple[int, int], name: str) -> Index
     inside = (rows >= 0) & (rows < shape[0]) & (cols >= 0) & (cols < shape[1])
     if not inside.all():
         at = int(np.flatnonzero(~inside)[0])
-        where = f"({rows[at]}, {cols[at]})"
-        msg = f"{name} entry {where} is outside the {shape[0]} x {shape[1]} matrix."
+        where = f"({rows[at]}, {cols[at]}) of {name}"
+        msg = f"Entry {where} is outside the {shape[0]} x {shape[1]} matrix."
         raise DataError(msg)
     return np.asarray(np.asarray(rows, np.int64) * shape[1] + cols)
 

@@ -237,7 +237,7 @@ def _complexity(
         fixed = None if hypothesis.fixed_before_split else False
         return whole.sizes, hypothesis.paper_form(whole), fixed
     sizes = split if isinstance(split, Sizes) else as_split(split).sizes
-    return sizes, check_radius(hypothesis, "the complexity R_n"), None
+    return sizes, check_radius(hypothesis, "The complexity R_n"), None
 
 
 def _check(hypothesis: Any, kind: type[HypothesisClass], split: Split) -> None:

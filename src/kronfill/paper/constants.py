@@ -13,7 +13,10 @@ from typing import Any
 
 from kronfill._atomic import written_whole
 
-__all__ = ["load_constants", "update_constants"]
+__all__ = ["ROOT_SEED", "load_constants", "update_constants"]
+
+ROOT_SEED = 1906
+"""Root of the random numbers with which constants are chosen."""
 
 
 def load_constants() -> dict[str, Any]:

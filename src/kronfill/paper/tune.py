@@ -23,7 +23,7 @@ import numpy as np
 
 from kronfill._types import Floats
 from kronfill.core.threads import one_thread
-from kronfill.paper.constants import load_constants, update_constants
+from kronfill.paper.constants import ROOT_SEED, load_constants, update_constants
 from kronfill.paper.methods import fit
 from kronfill.paper.published import PANELS
 from kronfill.paper.running.seeds import Purpose, data_seed, start_seed
@@ -32,7 +32,6 @@ from kronfill.paper.synthetic import Draw, draw
 __all__ = ["Trial", "choose", "cross_validate", "main"]
 
 
-ROOT = 1906
 FOLDS = 5
 FLAT = 1e-3
 """Errors that differ by less than this share are taken as equal."""
@@ -64,7 +63,7 @@ def cross_validate(trial: Trial, panel: str, weights: Floats) -> Floats:
     data = load_constants()["data"]
     found = []
     for k in range(trial.realizations):
-        where = ROOT, panel, trial.size, k, Purpose.TUNING
+        where = ROOT_SEED, panel, trial.size, k, Purpose.TUNING
         seed, constants = data_seed(*where), {name: data[name] for name in ("exponent", "power")}
         made = draw(trial.size, PANELS[panel], seed, **constants)
         start = start_seed(*where)
@@ -119,7 +118,7 @@ def main() -> None:
             "values": values,
             "scaling": "for kernels of unit diagonal; times Tr(K_w) Tr(K_h) / N^2 for others "
             "(KKMCEX) or its square root (KMC)",
-            "root_seed": ROOT,
+            "root_seed": ROOT_SEED,
             "folds": FOLDS,
             "cross_validation": details,
         },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kronfill.completion.evaluation import FOLDS, counted
@@ -65,7 +67,12 @@ def part_of(model: MatrixRegressor, most: int, seed: int) -> tuple[MatrixRegress
         return model, part
     rows, at_r = np.unique(part.rows, return_inverse=True)
     cols, at_c = np.unique(part.cols, return_inverse=True)
-    row_kernel, col_kernel = model._resolved()
-    kernels = {"row_kernel": row_kernel.take(rows), "col_kernel": col_kernel.take(cols)}
+    kernels: dict[str, Any] = dict(
+        zip(
+            ("row_kernel", "col_kernel"),
+            (k.take(at) for k, at in zip(model._resolved(), (rows, cols), strict=True)),
+            strict=True,
+        )
+    )
     small = Observations(at_r, at_c, part.values, (len(rows), len(cols)), weights=part.weights)
     return type(model)(**{**model.get_params(deep=False), **kernels}), small

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.bounds.complexity.monte_carlo import MonteCarlo, estimate, summarise
+from kronfill.bounds.complexity.monte_carlo import MonteCarlo, estimate
 from kronfill.bounds.complexity.patterns import Pattern, as_pattern
 from kronfill.bounds.complexity.signs import SignLaw, as_law
 from kronfill.bounds.splits import Split, as_split
@@ -160,14 +160,16 @@ class HypothesisClass(ABC):
         -------
         MonteCarlo
         """
-        as_split(split, self.shape)
-        chosen = as_law(law)
-        suprema = estimate(
-            self._supremum, split, chosen, draws=draws, random_state=random_state, n_jobs=n_jobs
-        )
-        ceiling = min(self._closed_forms(split, chosen).values())
-        return summarise(
-            suprema, split, chosen, lipschitz=self.lipschitz, ceiling=ceiling, delta=delta
+        return estimate(
+            self._supremum,
+            split,
+            as_law(law),
+            lipschitz=self.lipschitz,
+            ceiling=self.complexity(split, law).value,
+            draws=draws,
+            delta=delta,
+            random_state=random_state,
+            n_jobs=n_jobs,
         )
 
 

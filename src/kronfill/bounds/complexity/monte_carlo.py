@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from kronfill._types import Floats
 from kronfill.bounds.complexity.patterns import Pattern, draw_pattern
 from kronfill.bounds.complexity.signs import SignLaw
 from kronfill.bounds.splits import Split
@@ -52,16 +51,24 @@ def estimate(
     split: Split,
     law: SignLaw,
     *,
+    lipschitz: float,
+    ceiling: float,
     draws: int,
+    delta: float,
     random_state: Any,
     n_jobs: int | None,
-) -> Floats:
-    """Suprema of ``draws`` sign patterns: each has its own seed, so workers do not matter."""
+) -> MonteCarlo:
+    """Estimate from ``draws`` sign patterns: each has its own seed, so workers do not matter.
+
+    ``lipschitz`` is that of the supremum as a function of the signs: its variance is then at most
+    ``law.variance() lipschitz^2``, and Cantelli's inequality gives the upper value.
+    """
     from joblib import Parallel, delayed
 
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2:
         msg = f"draws must be an integer of at least 2, got {draws!r}."
         raise ParameterError(msg)
+    check_delta(delta)
     seeds = np.random.SeedSequence(_entropy(random_state)).spawn(int(draws))
 
     def one(seed: np.random.SeedSequence) -> float:
@@ -70,19 +77,7 @@ def estimate(
 
     with one_blas_thread():
         found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(seed) for seed in seeds)
-    return np.asarray(found, dtype=float)
-
-
-def summarise(
-    suprema: Floats, split: Split, law: SignLaw, *, lipschitz: float, ceiling: float, delta: float
-) -> MonteCarlo:
-    """Mean, standard error and upper confidence value of the complexity.
-
-    ``lipschitz`` is that of the supremum as a function of the signs: its variance is then at most
-    ``law.variance() lipschitz^2``, and Cantelli's inequality gives the upper value.
-    """
-    check_delta(delta)
-    count, scale = len(suprema), law.scale(split.sizes)
+    suprema, scale, count = np.asarray(found, dtype=float), law.scale(split.sizes), len(found)
     value = scale * float(suprema.mean())
     error = scale * float(suprema.std(ddof=1)) / np.sqrt(count)
     sigma = scale * lipschitz * np.sqrt(law.variance(split.sizes) / count)
