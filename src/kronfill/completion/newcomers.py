@@ -16,9 +16,9 @@ from kronfill.data._counts import count_of
 from kronfill.errors import FeatureError, LabelError, ParameterError
 from kronfill.estimators import MC
 from kronfill.kernels import Kernel, Parts
-from kronfill.kernels._frames import as_pandas, is_frame
-from kronfill.kernels._newitems import check_possible, too_similar
-from kronfill.kernels.given import Constant, Identity, SimilarityKernel, similarities
+from kronfill.kernels.frames import as_pandas, is_frame
+from kronfill.kernels.given import Constant, Identity, SimilarityKernel
+from kronfill.kernels.new_items import check_possible, similarities, too_similar
 
 __all__ = ["Newcomers", "given_kernel", "knows_nothing", "newcomers"]
 

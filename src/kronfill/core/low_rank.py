@@ -7,11 +7,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, lapack, solve_triangular
 
+from kronfill._stored import Stored, Tests, floats, indices, inside, optional, real
 from kronfill._types import Floats, Index
 from kronfill.core.memory import require_memory
 from kronfill.core.products import row_major
@@ -33,7 +35,7 @@ WIDE = 600
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankFactor:
+class LowRankFactor(Stored):
     """A thin factor ``phi`` with ``K ~= phi @ phi.T``.
 
     Attributes
@@ -61,6 +63,7 @@ class LowRankFactor:
     phi: Floats
     pivots: Index | None
     residual: float
+    stored: ClassVar[Tests] = {"phi": floats(2), "pivots": optional(indices), "residual": real}
 
     def __post_init__(self) -> None:
         self.phi.flags.writeable = False
@@ -71,6 +74,13 @@ class LowRankFactor:
         # A pickled array comes back writeable.
         self.__dict__.update(state)
         self.__post_init__()
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`: new items follow from a system with a solution."""
+        if self.pivots is None:
+            return True
+        right = len(self.pivots) == self.rank and inside(self.pivots, self.n)
+        return right and bool((self.phi[self.pivots, np.arange(self.rank)] > 0).all())
 
     @property
     def n(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,8 @@ __all__ = [
     "require_real",
 ]
 
+
+Matrix = TypeVar("Matrix")
 
 _MANY = 2**24
 _MAX_ENTRIES = np.iinfo(np.int64).max
@@ -80,9 +82,12 @@ def check_shape(shape: Any) -> tuple[int, int]:
     return n_rows, n_cols
 
 
-def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Make an array that belongs to us read-only and return it."""
-    array.flags.writeable = False
+def frozen(array: Matrix) -> Matrix:
+    """Make an array, or a sparse matrix by rows, that belongs to us read-only and return it."""
+    ours: Any = array
+    parts = (ours,) if isinstance(ours, np.ndarray) else (ours.data, ours.indices, ours.indptr)
+    for part in parts:
+        part.flags.writeable = False
     return array
 
 
@@ -165,7 +170,7 @@ def own_index(values: Any, name: str, size: int) -> Index:
         raise IndexRangeError(msg)
     small = given.size >= _MANY and size < 2**31
     with np.errstate(invalid="ignore"):
-        index = np.array(given, dtype=np.int32 if small else np.intp)
+        index: Index = np.array(given, dtype=np.int32 if small else np.intp)
     same = np.can_cast(given.dtype, index.dtype) or np.array_equal(index, given)
     if not same or index.min() < 0 or index.max() >= size:
         raise IndexRangeError(_why_no_index(given, size, allowed))

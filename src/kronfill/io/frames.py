@@ -23,7 +23,7 @@ from kronfill.io.values import (
     write_items,
     write_zone,
 )
-from kronfill.kernels._frames import as_pandas, is_frame
+from kronfill.kernels.frames import as_pandas, is_frame
 
 __all__ = ["FRAMES"]
 

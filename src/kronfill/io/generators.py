@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from kronfill._stored import Test, real
 from kronfill.io.allowance import Inconsistent
-from kronfill.io.checks import Test, real
 from kronfill.io.values import Codec, Node, Reader, Writer, fields
 
 __all__ = ["GENERATORS"]

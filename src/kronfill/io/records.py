@@ -6,18 +6,17 @@ No object is made from state that does not fit together: every value is tested, 
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from kronfill._stored import Stored, Test, Tests
 from kronfill.data import Observations
 from kronfill.errors import ModelFileError
-from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.mc import MC
-from kronfill.estimators.wrapping import Wrapping
 from kronfill.io.arrays import Inconsistent
-from kronfill.io.checks import Test
 from kronfill.io.values import Codec, Reader, Writer, fields
 from kronfill.kernels.base import Kernel
 
@@ -51,17 +50,26 @@ class Record:
         About how many bytes are made for an object, from its state.
     called : str
         What the class is called in files, where that is not its name.
+    constructed : bool
+        Whether the constructor takes the state by name, as that of a dataclass does.
     """
 
     kind: type
-    state: Mapping[str, Test]
-    at_times: Mapping[str, Test] = field(default_factory=dict)
+    state: Tests
+    at_times: Tests = field(default_factory=dict)
     forgotten: tuple[str, ...] = ()
     fits: Test = lambda _: True
     tidy: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state
     bare: bool = False
     cost: Callable[[dict[str, Any]], int] = lambda _: 0
     called: str = ""
+    constructed: bool = False
+
+    @classmethod
+    def of(cls, kind: type[Stored]) -> Record:
+        """Return the record of a class that says itself what it is made of."""
+        fits = operator.methodcaller("fits_together")
+        return cls(kind, kind.stored, kind.stored_at_times, fits=fits, called=kind.stored_as)
 
     @property
     def name(self) -> str:
@@ -70,9 +78,9 @@ class Record:
 
     def read_state(self, value: Any) -> dict[str, Any]:
         """Return the state of an object, if all of it has a place in the file."""
-        if isinstance(value, Observations):
-            return {name: getattr(value, name) for name in self.state}
-        if dataclasses.is_dataclass(value):
+        if self.constructed:
+            found = {name: getattr(value, name) for name in self.state}
+        elif dataclasses.is_dataclass(value):
             parts = [part.name for part in dataclasses.fields(value) if part.init]
             found = {name: getattr(value, name) for name in parts}
         else:
@@ -92,14 +100,12 @@ class Record:
 
     def make(self, state: dict[str, Any]) -> Any:
         """Make an object from state that was tested."""
-        if dataclasses.is_dataclass(self.kind) or self.kind is Observations:
+        if self.constructed or dataclasses.is_dataclass(self.kind):
             return self.kind(**state)
-        has_defaults = issubclass(self.kind, MatrixRegressor)
-        value: Any = self.kind() if has_defaults else object.__new__(self.kind)
-        if issubclass(self.kind, Kernel | Wrapping):  # immutable, or with parts to hand out
-            value.__setstate__({**dict.fromkeys(self.forgotten), **state})
-        else:
-            vars(value).update(state)
+        # The parameters of a method that are missing are as its constructor has them.
+        value: Any = self.kind() if self.bare else object.__new__(self.kind)
+        restore = getattr(value, "__setstate__", value.__dict__.update)
+        restore(state)
         return value
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from kronfill._stored import Tests, floats, of, positive, tuple_of
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.errors import KernelError, LabelError, ParameterError, ShapeError
 from kronfill.kernels.base import Kernel, inherited
+from kronfill.kernels.given import Identity
 
 __all__ = ["Normalized", "Parts", "Product", "Scaled", "Sum"]
+
+_FEW_PARTS = 8
+"""Parts of a sum in which the one that has an explicit factor is looked for."""
 
 
 class Parts(tuple[Any, ...]):
@@ -52,6 +57,7 @@ class _Composite(Kernel):
     """Several kernels over the same items, combined entry by entry."""
 
     parts: tuple[Kernel, ...]
+    stored: ClassVar[Tests] = {**Kernel.stored, "parts": tuple_of(of(Kernel))}
     _combine: Callable[..., Any]
     _symbol: str
 
@@ -101,6 +107,10 @@ class _Composite(Kernel):
     def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return type(self)(*(part.take(items) for part in self.parts))
 
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return super().fits_together() and {part.n for part in self.parts} == {self.n}
+
     def _parameters(self) -> dict[str, Any]:
         return {}
 
@@ -130,6 +140,14 @@ class Sum(_Composite):
         ridge = float(sum(ridge for _, ridge in halves))
         return (Sum(*rest) if len(rest) > 1 else rest[0] if rest else None), ridge
 
+    @property
+    def explicit_rank(self) -> int | None:
+        """See :attr:`Kernel.explicit_rank`: that of the one part beside identities."""
+        if len(self.parts) > _FEW_PARTS:
+            return None
+        smooth = [part for part in self.parts if not _is_identity(part)]
+        return smooth[0].explicit_rank if len(smooth) == 1 else None
+
 
 class Product(_Composite):
     """``k1 * k2``, entry by entry: items are similar when they are in both ways."""
@@ -143,6 +161,7 @@ class Scaled(Kernel):
 
     base: Kernel
     scale: float
+    stored: ClassVar[Tests] = {**Kernel.stored, "base": of(Kernel), "scale": positive}
 
     def __init__(self, base: Kernel, scale: float) -> None:
         if not (np.isfinite(scale) and scale > 0):
@@ -175,6 +194,15 @@ class Scaled(Kernel):
     def known_rank(self) -> int | None:
         """See :attr:`Kernel.known_rank`."""
         return self.base.known_rank
+
+    @property
+    def explicit_rank(self) -> int | None:
+        """See :attr:`Kernel.explicit_rank`."""
+        return self.base.explicit_rank
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return super().fits_together() and self.base.n == self.n
 
     def split(self) -> tuple[Kernel | None, float]:
         """See :meth:`Kernel.split`."""
@@ -209,6 +237,7 @@ class Normalized(Kernel):
 
     base: Kernel
     _weights: Floats
+    stored: ClassVar[Tests] = {**Kernel.stored, "base": of(Kernel), "_weights": floats(1)}
 
     def __init__(self, base: Kernel) -> None:
         weights = _inverse_root(base._diagonal(None), "", base)
@@ -233,6 +262,16 @@ class Normalized(Kernel):
         product: Floats = weights * self.base._apply(weights * V)
         return product
 
+    @property
+    def explicit_rank(self) -> int | None:
+        """See :attr:`Kernel.explicit_rank`."""
+        return self.base.explicit_rank
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        sizes = (self.base.n, *self._weights.shape)
+        return super().fits_together() and sizes == (self.n, self.n)
+
     def split(self) -> tuple[Kernel | None, float]:
         """See :meth:`Kernel.split`: there is an identity part where the diagonal is constant."""
         weight = float(self._weights[0])
@@ -248,6 +287,12 @@ class Normalized(Kernel):
 
     def __repr__(self) -> str:
         return f"Normalized({self.base!r})"
+
+
+def _is_identity(kernel: Kernel) -> bool:
+    while isinstance(kernel, Scaled | Normalized):
+        kernel = kernel.base
+    return isinstance(kernel, Identity)
 
 
 def _pick(values: Floats, items: Index | None) -> Floats:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from kronfill._stored import Stored, Tests, count, label_tuple
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor, check_limits, pivoted_cholesky
 from kronfill.core.memory import require_memory
-from kronfill.core.psd import as_real
-from kronfill.errors import IndexRangeError, KernelError, NonFiniteError, ShapeError
-from kronfill.kernels._immutable import Immutable
-from kronfill.kernels._indexing import as_positions, positions_from_key
+from kronfill.data._arrays import frozen
+from kronfill.errors import IndexRangeError, KernelError, ShapeError
+from kronfill.kernels.arguments import as_positions, finite_numbers, positions_from_key
 
 __all__ = ["Kernel", "inherited"]
 
@@ -26,7 +26,43 @@ _LARGE = 2**24
 _CHUNK = 2**22
 
 
-class Kernel(Immutable, ABC):
+class Immutable:
+    """Arrays are read-only, attributes cannot be set; copying returns the same object."""
+
+    def _set(self, **attributes: Any) -> None:
+        for value in attributes.values():
+            if isinstance(value, np.ndarray) or sparse.issparse(value):
+                frozen(value)
+        self.__dict__.update(attributes)
+
+    def _with(self, **changes: Any) -> Self:
+        """Return the same kind of kernel with some attributes replaced."""
+        other = object.__new__(type(self))
+        other._set(**{**self.__dict__, **changes})
+        return other
+
+    def __setattr__(self, name: str, value: object) -> None:
+        msg = f"a kernel cannot be changed (setting {name!r}); build a new one instead"
+        raise AttributeError(msg)
+
+    def __delattr__(self, name: str) -> None:
+        msg = f"a kernel cannot be changed (deleting {name!r}); build a new one instead"
+        raise AttributeError(msg)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._set(**state)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+
+class Kernel(Immutable, Stored, ABC):
     """Similarity between `n` known items, and between them and new ones.
 
     A kernel is immutable: its arrays are read-only, its attributes cannot be set, and copying or
@@ -65,6 +101,8 @@ class Kernel(Immutable, ABC):
     n: int
     labels: tuple[Any, ...] | None
     learned: bool = False
+    stored: ClassVar[Tests] = {"n": count, "labels": label_tuple}
+    stored_at_times: ClassVar[Tests] = {"learned": lambda value: value is True}
     # A numpy array on the left of + or * leaves the operation to the kernel.
     __array_ufunc__ = None
 
@@ -206,7 +244,7 @@ class Kernel(Immutable, ABC):
         >>> bool(np.allclose(kernel.apply(V), kernel.block()[:, :2]))
         True
         """
-        array = _as_finite(V)
+        array = np.asarray(finite_numbers(V, "V", "an array of numbers"), order="C")
         if array.ndim not in {1, 2} or array.shape[0] != self.n:
             msg = (
                 f"a kernel of {self.n} items multiplies an array of shape ({self.n},) or "
@@ -298,9 +336,9 @@ class Kernel(Immutable, ABC):
             raise KernelError(msg)
         labels = None if self.labels is None else tuple(self.labels[i] for i in where)
         taken = self._take(where, labels)
-        return taken._as_learned() if self.learned else taken
+        return taken.as_learned() if self.learned else taken
 
-    def _as_learned(self) -> Kernel:
+    def as_learned(self) -> Kernel:
         """Return the same kernel, marked as learned from observed values."""
         return self._with(learned=True)
 
@@ -323,6 +361,20 @@ class Kernel(Immutable, ABC):
     def known_rank(self) -> int | None:
         """Bound of the rank that is known without any work, or None."""
         return None
+
+    @property
+    def explicit_rank(self) -> int | None:
+        """Number of columns of its factors that have no pivots, or None where it may be any."""
+        return None
+
+    def is_factored_by(self, factor: LowRankFactor) -> bool:
+        """Whether a factor may be one of this kernel, as far as sizes tell: for new items too."""
+        rank = self.explicit_rank if factor.pivots is None else None
+        return factor.n == self.n and rank in (None, factor.rank)
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return self.labels is None or len(self.labels) == self.n
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -389,19 +441,6 @@ class Kernel(Immutable, ABC):
 def inherited(*parts: Kernel) -> dict[str, bool]:
     """Return what a kernel that is made of others has to remember of them."""
     return {"learned": True} if any(part.learned for part in parts) else {}
-
-
-def _as_finite(V: npt.ArrayLike) -> Floats:
-    try:
-        array = np.asarray(as_real(V, "V"), order="C")
-    except TypeError as error:
-        msg = f"V must be an array of numbers, got {type(V).__name__}: {error}"
-        raise KernelError(msg) from error
-    if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        msg = f"V must be finite, got {array[where]} at {where}"
-        raise NonFiniteError(msg)
-    return array
 
 
 def _nbytes(value: Any) -> int:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
+from kronfill._stored import Tests, count, positive, real
 from kronfill._types import Floats
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.errors import FeatureError
-from kronfill.kernels._checks import positive_integer, real_at_least
-from kronfill.kernels._featured import FeatureKernel
+from kronfill.kernels.arguments import positive_integer, real_at_least
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.features import FeatureTable
+from kronfill.kernels.features import FeatureKernel, FeatureTable
 
 __all__ = ["linear", "polynomial", "tanimoto"]
 
@@ -134,6 +134,11 @@ class Linear(FeatureKernel):
         """See :attr:`Kernel.known_rank`."""
         return self._table.width if self._table.width <= self.n else None
 
+    @property
+    def explicit_rank(self) -> int:
+        """See :attr:`Kernel.explicit_rank`."""
+        return self._table.width
+
     def _factor(self, rtol: float, max_rank: int | None) -> LowRankFactor:
         width = self._table.width
         if width > self.n or (max_rank is not None and width > max_rank):
@@ -155,6 +160,12 @@ class Polynomial(FeatureKernel):
     degree: int
     gamma: float
     coef0: float
+    stored: ClassVar[Tests] = {
+        **FeatureKernel.stored,
+        "degree": count,
+        "gamma": positive,
+        "coef0": real,
+    }
 
     def __init__(self, table: FeatureTable, degree: int, gamma: float, coef0: float) -> None:
         self._attach(table, degree=degree, gamma=gamma, coef0=coef0)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from kronfill._stored import Tests, floats
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.memory import require_memory
-from kronfill.core.psd import as_real, check_square, check_symmetric_psd
+from kronfill.core.psd import check_square, check_symmetric_psd
 from kronfill.data._arrays import own_sparse
 from kronfill.data.labels import is_missing
-from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
-from kronfill.kernels._frames import is_frame, labelled_square
-from kronfill.kernels._newitems import labelled_similarities
+from kronfill.errors import KernelError, LabelError
 from kronfill.kernels.base import Kernel
+from kronfill.kernels.frames import is_frame, labelled_square
+from kronfill.kernels.new_items import is_pair, similarities
 
 __all__ = [
     "MatrixKernel",
@@ -29,7 +29,6 @@ __all__ = [
     "constant",
     "identity",
     "precomputed",
-    "similarities",
 ]
 
 
@@ -217,22 +216,24 @@ class MatrixKernel(SimilarityKernel):
         return product
 
     def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
-        return Precomputed._trusted(self._block(items, items), labels)
+        return Precomputed(self._block(items, items), labels)
 
 
 class Precomputed(MatrixKernel):
     """See :func:`precomputed`."""
 
     _K: Floats
+    stored: ClassVar[Tests] = {**Kernel.stored, "_K": floats(2)}
 
-    @classmethod
-    def _trusted(cls, K: Floats, labels: tuple[Any, ...] | None) -> Self:
-        kernel = object.__new__(cls)
-        kernel._set(n=int(K.shape[0]), labels=labels, _K=K)
-        return kernel
+    def __init__(self, K: Floats, labels: tuple[Any, ...] | None) -> None:
+        self._set(n=int(K.shape[0]), labels=labels, _K=K)  # which was checked
 
     def _matrix(self) -> Floats:
         return self._K
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return super().fits_together() and self._K.shape == self.shape
 
     def _parameters(self) -> dict[str, Any]:
         return {}
@@ -316,7 +317,7 @@ class Identity(Kernel):
         if np.unique(items).size == items.size:
             return Identity(items.size, labels)
         # An item that is taken twice is fully similar to its copy.
-        return Precomputed._trusted(self._block(items, items), labels)
+        return Precomputed(self._block(items, items), labels)
 
     def _parameters(self) -> dict[str, Any]:
         return {}
@@ -335,7 +336,7 @@ def _precomputed(K: Any, labels: Sequence[Any] | None, name: str, *, copy: bool 
     if labels is not None:
         found = tuple(labels)
         _check_labels(found, checked.shape[0])
-    return Precomputed._trusted(checked, found)
+    return Precomputed(checked, found)
 
 
 def _check_labels(labels: tuple[Any, ...], n: int) -> None:
@@ -353,83 +354,13 @@ def _check_labels(labels: tuple[Any, ...], n: int) -> None:
         seen.add(label)
 
 
-def _is_pair(new: Any) -> bool:
-    """Tell a pair (similarities, diagonal) from a plain sequence."""
-    return isinstance(new, tuple) and len(new) == 2 and np.ndim(new[0]) == 2
-
-
-def similarities(
-    new: Any, kernel: Kernel, labels: Sequence[Any] | None = None
-) -> tuple[Floats, Floats]:
-    """Read and check what describes new items of a given kernel.
-
-    Parameters
-    ----------
-    new : array_like, scipy.sparse matrix or data frame, or a pair
-        Similarities with the known items, or these and the new items' similarities with themselves.
-    kernel : Kernel
-        The kernel of the known items.
-    labels : sequence, optional
-        Their labels; those of the kernel by default, or else their positions.
-
-    Returns
-    -------
-    cross : ndarray of shape (k, n)
-        Similarities with the known items.
-    selves : ndarray of shape (k,)
-        Similarity of each new item with itself, NaN where it is not told.
-    """
-    diagonal: Any
-    given, diagonal = new if _is_pair(new) else (new, None)
-    if is_frame(given):
-        labels = kernel.labels if labels is None else labels
-        labels = range(kernel.n) if labels is None else labels
-        cross, selves = labelled_similarities(given, kernel, labels)
-        if is_frame(diagonal):  # a Series, matched by label
-            diagonal = diagonal.reindex(given.index)
-    else:
-        if sparse.issparse(given):
-            given = own_sparse(given, "the similarities of new items").toarray()
-        cross = _finite(given, "similarities")
-        if cross.ndim != 2 or cross.shape[1] != kernel.n:
-            msg = (
-                f"new items of {kernel!r} are described by their similarities with its {kernel.n} "
-                f"items, an array of shape (k, {kernel.n}); got shape {cross.shape}"
-            )
-            raise ShapeError(msg)
-        selves = np.full(len(cross), np.nan)
-    if diagonal is None:
-        return cross, selves
-    selves = _finite(diagonal, "diagonal")
-    if selves.shape != (cross.shape[0],) or (selves < 0).any():
-        msg = (
-            f"the diagonal must hold {cross.shape[0]} numbers that are not negative, one for each "
-            f"new item; got shape {selves.shape}, smallest {selves.min(initial=0.0):g}"
-        )
-        raise ShapeError(msg)
-    return cross, selves
-
-
-def _finite(values: npt.ArrayLike, name: str) -> Floats:
-    try:
-        array = as_real(values, f"the {name} of new items").copy()
-    except TypeError as error:
-        msg = f"the {name} of new items must be numbers, got {type(values).__name__}: {error}"
-        raise KernelError(msg) from error
-    if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        msg = f"the {name} of new items must be finite, got {array[where]} at {where}"
-        raise NonFiniteError(msg)
-    return array
-
-
 def _count(new: Any) -> int:
     """Count the new items in whatever describes them."""
     if isinstance(new, int | np.integer):
         count = int(new)
     elif sparse.issparse(new):
         count = int(new.shape[0])
-    elif _is_pair(new):
+    elif is_pair(new):
         count = len(new[0])
     elif hasattr(new, "__len__"):
         count = len(new)

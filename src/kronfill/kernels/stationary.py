@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from kronfill._stored import Tests, either, floats, one_of, optional, positive, positive_floats
 from kronfill._types import Floats
 from kronfill.errors import FeatureError, ParameterError
-from kronfill.kernels._checks import positive_values
-from kronfill.kernels._featured import FeatureKernel
+from kronfill.kernels.arguments import positive_values
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.features import FeatureTable
+from kronfill.kernels.features import FeatureKernel, FeatureTable
 
 __all__ = ["matern", "periodic", "rbf"]
 
@@ -25,6 +25,9 @@ _FEW_FEATURES = 32
 _MANY, _NEAR = 256, 16.0
 _MEDIAN_ITEMS = 1000
 _NUMERIC = frozenset({"number", "bool", "date"})
+
+per_feature = either(positive, positive_floats)
+"""One number, or one for each feature."""
 
 
 def rbf(features: Any, length_scale: LengthScale = "median") -> Kernel:
@@ -143,6 +146,11 @@ class _Scaled(FeatureKernel):
 
     length_scale: float | Floats
     _centre: Floats | None
+    stored: ClassVar[Tests] = {
+        **FeatureKernel.stored,
+        "length_scale": per_feature,
+        "_centre": optional(floats(1)),
+    }
 
     def _attach_scaled(self, table: FeatureTable, length_scale: LengthScale, **kept: Any) -> None:
         values = table.values
@@ -168,6 +176,17 @@ class _Scaled(FeatureKernel):
     def _selves(self, points: Any) -> Floats:
         return np.ones(points.shape[0])
 
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        each = (self._table.new_width,)
+        centred = self._centre is not None
+        return (
+            super().fits_together()
+            and np.shape(self.length_scale) in ((), each)
+            and (self._centre is None or self._centre.shape == each)
+            and not (centred and sparse.issparse(self._table.values))
+        )
+
 
 class RBF(_Scaled):
     """See :func:`rbf`."""
@@ -191,6 +210,7 @@ class Matern(_Scaled):
     """See :func:`matern`."""
 
     nu: float
+    stored: ClassVar[Tests] = {**_Scaled.stored, "nu": one_of(0.5, 1.5, 2.5)}
 
     def __init__(self, table: FeatureTable, length_scale: LengthScale, nu: float) -> None:
         self._attach_scaled(table, length_scale, nu=nu)
@@ -216,6 +236,11 @@ class Periodic(FeatureKernel):
 
     period: float | Floats
     length_scale: float | Floats
+    stored: ClassVar[Tests] = {
+        **FeatureKernel.stored,
+        "period": per_feature,
+        "length_scale": per_feature,
+    }
 
     def __init__(
         self,
@@ -238,6 +263,18 @@ class Periodic(FeatureKernel):
 
     def _selves(self, points: Any) -> Floats:
         return np.ones(points.shape[0])
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        each = (self._table.new_width,)
+        return (
+            super().fits_together()
+            and all(np.shape(size) in ((), each) for size in (self.period, self.length_scale))
+            and not sparse.issparse(self._table.values)
+        )
+
+    def _placed_width(self, width: int) -> int:
+        return 2 * width
 
     def _parameters(self) -> dict[str, Any]:
         return {"period": self.period, "length_scale": self.length_scale}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from kronfill._stored import Tests, floats, of, real
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.kernels.base import Kernel, inherited
@@ -51,6 +52,13 @@ class Thin(Kernel):
     factor_of_base: LowRankFactor
     phi: Floats
     residual: float
+    stored: ClassVar[Tests] = {
+        **Kernel.stored,
+        "base": of(Kernel),
+        "factor_of_base": of(LowRankFactor),
+        "phi": floats(2),
+        "residual": real,
+    }
 
     def __init__(
         self,
@@ -74,6 +82,19 @@ class Thin(Kernel):
     def known_rank(self) -> int:
         """See :attr:`Kernel.known_rank`."""
         return int(self.phi.shape[1])
+
+    @property
+    def explicit_rank(self) -> int:
+        """See :attr:`Kernel.explicit_rank`."""
+        return self.known_rank
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        factor = self.factor_of_base
+        shape = (self.n, factor.rank)
+        return (
+            super().fits_together() and self.phi.shape == shape and self.base.is_factored_by(factor)
+        )
 
     def _new_phi(self, new: Any) -> Floats:
         return self.base.factor_new(self.factor_of_base, new)

@@ -196,7 +196,7 @@ class _Found:
 def _learned(family: Family, theta: Floats) -> Kernel | None:
     """The kernel that was found, marked: it was chosen by looking at values."""
     kernel = family.kernel(theta)
-    return kernel if kernel is None or isinstance(family, Fixed) else kernel._as_learned()
+    return kernel if kernel is None or isinstance(family, Fixed) else kernel.as_learned()
 
 
 class _Search:

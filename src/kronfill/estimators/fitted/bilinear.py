@@ -8,12 +8,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from kronfill._stored import (
+    Stored,
+    Tests,
+    count,
+    either,
+    floats,
+    indices,
+    inside,
+    of,
+    optional,
+    sparse_floats,
+    tuple_of,
+)
 from kronfill._types import Floats, Index
+from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.memory import require_memory
 from kronfill.core.operator import pair_products
 from kronfill.kernels.base import Kernel
@@ -25,7 +39,7 @@ __all__ = ["Basis", "Bilinear", "Combined", "Factored", "Features", "Sections", 
 PAIR_FLOATS = 16_000_000
 
 
-class Basis(ABC):
+class Basis(Stored, ABC):
     """Phi of one axis, row by row."""
 
     @abstractmethod
@@ -35,6 +49,11 @@ class Basis(ABC):
     @abstractmethod
     def new(self, items: Any) -> Floats:
         """Rows of Phi for new items, described as the kernel wants them."""
+
+    @property
+    @abstractmethod
+    def size(self) -> tuple[int, int]:
+        """Number of known items and of columns of Phi."""
 
     @property
     def left_out(self) -> float:
@@ -48,6 +67,16 @@ class Sections(Basis):
 
     kernel: Kernel
     items: Index
+    stored: ClassVar[Tests] = {"kernel": of(Kernel), "items": indices}
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """See :class:`Basis`."""
+        return self.kernel.n, len(self.items)
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return inside(self.items, self.kernel.n)
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
@@ -64,6 +93,16 @@ class Factored(Basis):
 
     kernel: Kernel
     factor: Any
+    stored: ClassVar[Tests] = {"kernel": of(Kernel), "factor": of(LowRankFactor)}
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """See :class:`Basis`."""
+        return self.factor.n, self.factor.rank
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return self.kernel.is_factored_by(self.factor)
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
@@ -84,6 +123,16 @@ class Features(Basis):
     """The encoded features themselves."""
 
     table: FeatureTable
+    stored: ClassVar[Tests] = {"table": of(FeatureTable)}
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """See :class:`Basis`."""
+        return self.table.n, self.table.width
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`: new items have the features of the known ones."""
+        return self.table.width == self.table.new_width
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
@@ -110,6 +159,16 @@ class Combined(Basis):
 
     basis: Basis
     coef: Floats
+    stored: ClassVar[Tests] = {"basis": of(Basis), "coef": floats(2)}
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """See :class:`Basis`."""
+        return self.basis.size[0], self.coef.shape[1]
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return self.basis.size[1] == len(self.coef)
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
@@ -131,6 +190,14 @@ class ValueBasis(Basis):
     """Values with nothing behind them: a new item gets zeros."""
 
     values: Floats
+    stored: ClassVar[Tests] = {"values": floats(2)}
+    stored_as: ClassVar[str] = "Table"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """See :class:`Basis`."""
+        n, columns = self.values.shape
+        return n, columns
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
@@ -142,8 +209,13 @@ class ValueBasis(Basis):
         return np.zeros((int(count), self.values.shape[1]))
 
 
+def _is_narrow(value: Any) -> bool:
+    """Features alone may be sparse and very wide; what combines them has a number for each."""
+    return isinstance(value, Basis) and not isinstance(value, Features)
+
+
 @dataclass(frozen=True, eq=False)
-class Bilinear:
+class Bilinear(Stored):
     """F[i, j] = row_basis[i] @ core @ col_basis[j] + effects; ``core`` None is the identity."""
 
     row_basis: Basis
@@ -151,6 +223,23 @@ class Bilinear:
     core: Floats | sp.csr_array | None
     effects: AdditiveEffects | None
     shape: tuple[int, int]
+    stored: ClassVar[Tests] = {
+        "row_basis": _is_narrow,
+        "col_basis": _is_narrow,
+        "core": optional(either(floats(2), sparse_floats)),
+        "effects": optional(of(AdditiveEffects)),
+        "shape": tuple_of(count, 2),
+    }
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        (n, a), (l, b) = self.row_basis.size, self.col_basis.size
+        effects = self.effects
+        return (
+            self.shape == (n, l)
+            and (a == b if self.core is None else self.core.shape == (a, b))
+            and (effects is None or (effects.row.shape, effects.col.shape) == ((n,), (l,)))
+        )
 
     def block(self, rows: Index | None, cols: Index | None) -> Floats:
         """Dense block of known rows and columns."""

@@ -11,20 +11,22 @@ no identity part with the known ones: it gets Phi_w C Phi_h^T + e_h Phi_w Z.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from kronfill._stored import Stored, Tests, floats, of, sparse_floats, tuple_of
 from kronfill._types import Floats, Index
 from kronfill.core.loops.tables import SparseTables
+from kronfill.core.low_rank import LowRankFactor
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear, ValueBasis
 from kronfill.kernels.algebra import Parts
 from kronfill.kernels.base import Kernel
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.problem import FactorPlusIdentityLike, Sampled
 
-__all__ = ["IdentityForm", "Stacked"]
+__all__ = ["FORMS", "IdentityForm", "Stacked"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,16 @@ class _Smooth(Basis):
     kernel: Kernel
     """The whole kernel: it knows how new items are described."""
     factor: Any
+    stored: ClassVar[Tests] = {"kernel": of(Kernel), "factor": of(LowRankFactor)}
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """See :class:`Basis`."""
+        return self.factor.n, self.factor.rank
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return self.kernel.is_factored_by(self.factor)
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
@@ -55,7 +67,7 @@ class _Smooth(Basis):
 
 
 @dataclass(frozen=True, eq=False)
-class IdentityForm:
+class IdentityForm(Stored):
     """F from the dual vector, for kernels that were split."""
 
     row_part: Bilinear
@@ -64,6 +76,21 @@ class IdentityForm:
     """e_h Phi_w Z."""
     own: sp.csr_array
     """e_w e_h D: what an observed entry has to itself."""
+    stored: ClassVar[Tests] = {
+        "row_part": of(Bilinear),
+        "col_part": of(Bilinear),
+        "own": sparse_floats,
+    }
+    stored_as: ClassVar[str] = "SplitModel"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Size of the matrix."""
+        return self.row_part.shape
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return self.row_part.shape == self.col_part.shape == tuple(self.own.shape)
 
     @classmethod
     def of(
@@ -119,10 +146,21 @@ class IdentityForm:
 
 
 @dataclass(frozen=True, eq=False)
-class Stacked:
+class Stacked(Stored):
     """Fitted forms of several targets; predictions have a last axis for them."""
 
     forms: tuple[Any, ...]
+    stored: ClassVar[Tests] = {"forms": tuple_of(of(Bilinear, IdentityForm))}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Size of the matrix."""
+        shape: tuple[int, int] = self.forms[0].shape
+        return shape
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return len({form.shape for form in self.forms}) == 1
 
     def block(self, rows: Index | None, cols: Index | None) -> Floats:
         """Dense blocks of known rows and columns."""
@@ -144,6 +182,16 @@ class _Extended(Basis):
     basis: Basis
     core: Floats
     own: Floats
+    stored: ClassVar[Tests] = {"basis": of(Basis), "core": floats(2), "own": floats(2)}
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """See :class:`Basis`."""
+        return self.basis.size[0], self.core.shape[1]
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        return self.basis.size[1] == len(self.core) and self.own.shape == self.size
 
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
@@ -153,3 +201,7 @@ class _Extended(Basis):
     def new(self, items: Any) -> Floats:
         """See :class:`Basis`."""
         return np.asarray(self.basis.new(items) @ self.core)
+
+
+FORMS: tuple[type[Stored], ...] = (_Smooth, _Extended, IdentityForm, Stacked)
+"""What model files may hold of these."""

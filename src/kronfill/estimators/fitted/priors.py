@@ -11,8 +11,8 @@ import numpy as np
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.estimators.fitted.bilinear import Combined
-from kronfill.kernels._newitems import new_diagonal
 from kronfill.kernels.base import Kernel
+from kronfill.kernels.new_items import new_diagonal
 from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import KernelLike
 from kronfill.solvers.half_steps import GivenFactor

@@ -17,8 +17,8 @@ from kronfill.data import Observations
 from kronfill.errors import DataError, DuplicateEntryError
 from kronfill.estimators.inputs import check_largest, check_smallest
 from kronfill.estimators.updates.online import Online, check_one
-from kronfill.kernels._newitems import new_diagonal
 from kronfill.kernels.base import Kernel
+from kronfill.kernels.new_items import new_diagonal
 from kronfill.online.growing_dual import GrowingDual, NewItem
 from kronfill.online.running import Change
 from kronfill.online.warm import WarmStart

@@ -10,10 +10,9 @@ from scipy import sparse
 
 from kronfill._optional import needed
 from kronfill.core.psd import as_real
-from kronfill.data._arrays import own_sparse
+from kronfill.data._arrays import frozen, own_sparse
 from kronfill.errors import KernelError, NonFiniteError, NotSymmetricError, ShapeError
-from kronfill.kernels._frames import is_frame, labelled_square
-from kronfill.kernels._indexing import frozen
+from kronfill.kernels.frames import is_frame, labelled_square
 
 __all__ = ["read_graph"]
 

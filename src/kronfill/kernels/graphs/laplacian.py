@@ -5,16 +5,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh, lapack
 from scipy.special import ive
 
+from kronfill._stored import (
+    Stored,
+    Tests,
+    count,
+    flag,
+    positive,
+    positive_floats,
+    real,
+    sparse_floats,
+)
 from kronfill._types import Floats, Index
+from kronfill.data._arrays import frozen
 from kronfill.errors import KernelError
-from kronfill.kernels._indexing import frozen
 
 __all__ = [
     "Diffusion",
@@ -35,6 +45,8 @@ Operator = Callable[[Floats], Floats]
 _TRUNCATION = 1e-16
 _SOLVED = 1e-14
 _MOST_ITERATIONS = 10_000
+# Steps of a random walk that a file may ask for: each is a product.
+_MOST_STEPS = 2**16
 
 
 def dense_laplacian(weights: Any, normalized: bool) -> Floats:
@@ -53,7 +65,7 @@ def dense_laplacian(weights: Any, normalized: bool) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseLaplacian:
+class SparseLaplacian(Stored):
     """A Laplacian kept sparse, with what is known about its spectrum.
 
     Attributes
@@ -69,6 +81,11 @@ class SparseLaplacian:
     matrix: Any
     top: float
     still: Floats
+    stored: ClassVar[Tests] = {
+        "matrix": sparse_floats,
+        "top": lambda value: real(value) and value >= 0,
+        "still": positive_floats,
+    }
 
     def __post_init__(self) -> None:
         frozen(self.matrix)
@@ -78,6 +95,23 @@ class SparseLaplacian:
         # A pickled array comes back writeable.
         self.__dict__.update(state)
         self.__post_init__()
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`: whether this is a Laplacian at all.
+
+        Its diagonal is stored, nothing beside it is positive, and L still = 0. Then I + L has an
+        inverse: still (I + L) still is dominated by its diagonal.
+        """
+        matrix, still, n = self.matrix, self.still, self.n
+        if matrix.shape != (n, n) or still.shape != (n,):
+            return False
+        own = np.repeat(np.arange(n), np.diff(matrix.indptr)) == matrix.indices
+        rounding = 1e-9 * float((abs(matrix) @ still).max())
+        return (
+            np.array_equal(np.sort(matrix.indices[own]), np.arange(n))
+            and bool((matrix.data[~own] <= 0).all())
+            and bool((np.abs(matrix @ still) <= rounding).all())
+        )
 
     @classmethod
     def of(cls, weights: Any, normalized: bool) -> Self:
@@ -120,7 +154,7 @@ class SparseLaplacian:
         return SparseLaplacian(matrix, self.top, self.still[order])
 
 
-class LaplacianFunction(ABC):
+class LaplacianFunction(Stored, ABC):
     """A function f of which f, -f', f'' and -f''' are nowhere negative; the kernel is f(L)."""
 
     normalized: bool
@@ -144,6 +178,7 @@ class Diffusion(LaplacianFunction):
 
     t: float
     normalized: bool
+    stored: ClassVar[Tests] = {"t": positive, "normalized": flag}
 
     def values(self, eigenvalues: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""
@@ -168,6 +203,7 @@ class RegularizedLaplacian(LaplacianFunction):
 
     sigma: float
     normalized: bool
+    stored: ClassVar[Tests] = {"sigma": positive, "normalized": flag}
 
     def values(self, eigenvalues: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""
@@ -222,6 +258,10 @@ class RandomWalk(LaplacianFunction):
     steps: int
     a: float
     normalized: bool = field(default=True, init=False)
+    stored: ClassVar[Tests] = {
+        "steps": lambda value: count(value) and value <= _MOST_STEPS,
+        "a": positive,
+    }
 
     def values(self, eigenvalues: Floats) -> Floats:
         """See :class:`LaplacianFunction`."""

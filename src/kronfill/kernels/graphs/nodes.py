@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
+from kronfill._stored import Tests, either, floats, indices, inside, of, optional, sparse_floats
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.memory import require_memory
-from kronfill.kernels._checks import positive_integer, real_at_least
+from kronfill.kernels.arguments import positive_integer, real_at_least
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.given import MatrixKernel, Precomputed, SimilarityKernel
 from kronfill.kernels.graphs.adjacency import read_graph
@@ -157,6 +158,12 @@ class GraphKernel(MatrixKernel):
     _weights: Any
     _K: Floats | None
     _lock: Any
+    stored: ClassVar[Tests] = {
+        **Kernel.stored,
+        "_function": of(LaplacianFunction),
+        "_weights": optional(either(floats(2), sparse_floats)),
+        "_K": optional(floats(2)),
+    }
 
     def __init__(
         self, function: LaplacianFunction, weights: Any, labels: tuple[Any, ...] | None
@@ -169,6 +176,16 @@ class GraphKernel(MatrixKernel):
             _K=None,
             _lock=threading.Lock(),
         )
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        matrix, weights = self._K, self._weights
+        if not super().fits_together() or (matrix is None) == (weights is None):
+            return False
+        if matrix is not None:
+            return matrix.shape == self.shape
+        stored = weights.data if sparse.issparse(weights) else weights
+        return weights.shape == self.shape and bool(np.min(stored, initial=0.0) >= 0)
 
     def _matrix(self) -> Floats:
         with self._lock:
@@ -201,6 +218,12 @@ class SparseGraphKernel(SimilarityKernel):
     _operator: Operator | None
     _selves: Floats | None
     _lock: Any
+    stored: ClassVar[Tests] = {
+        **Kernel.stored,
+        "_function": of(LaplacianFunction),
+        "_laplacian": of(SparseLaplacian),
+        "_selves": optional(floats(1)),
+    }
 
     def __init__(
         self,
@@ -217,6 +240,11 @@ class SparseGraphKernel(SimilarityKernel):
             _selves=None,
             _lock=threading.Lock(),
         )
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        right = self._selves is None or self._selves.shape == (self.n,)
+        return right and super().fits_together() and self._laplacian.n == self.n
 
     def _prepared(self) -> Operator:
         with self._lock:
@@ -275,7 +303,7 @@ class SparseGraphKernel(SimilarityKernel):
         if factor is not None:
             return factor
         K = self._function.dense(self._laplacian.matrix.toarray())
-        return Precomputed._trusted(K, None)._factor(rtol, max_rank)
+        return Precomputed(K, None).factor(rtol, max_rank)
 
     def _factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         if factor.pivots is not None:
@@ -297,14 +325,13 @@ class SparseGraphKernel(SimilarityKernel):
         return super().__repr__().replace("SparseGraphKernel", type(self._function).__name__, 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            state = dict(self.__dict__)
-        del state["_lock"]
         # A factorisation cannot be pickled; it is made again when it is needed.
-        return {**state, "_operator": None}
+        made_again = ("_lock", "_operator")
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._set(**state, _lock=threading.Lock())
+        self._set(**{**state, "_operator": None, "_lock": threading.Lock()})
 
 
 class GraphSection(SimilarityKernel):
@@ -312,6 +339,11 @@ class GraphSection(SimilarityKernel):
 
     _whole: SparseGraphKernel
     _items: Index
+    stored: ClassVar[Tests] = {
+        **Kernel.stored,
+        "_whole": of(SparseGraphKernel),
+        "_items": indices,
+    }
 
     def __init__(
         self, whole: SparseGraphKernel, items: Index, labels: tuple[Any, ...] | None
@@ -336,6 +368,11 @@ class GraphSection(SimilarityKernel):
 
     def _diagonal(self, rows: Index | None) -> Floats:
         return self._whole._diagonal(self._at(rows))
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        within = len(self._items) == self.n and inside(self._items, self._whole.n)
+        return within and super().fits_together()
 
     def _at(self, items: Index | None) -> Index:
         return self._items if items is None else self._items[items]

@@ -13,7 +13,7 @@ from kronfill.data._counts import count_of
 from kronfill.data.reading.frames import arrow_table
 from kronfill.errors import FeatureError, KernelError, LabelError
 
-__all__ = ["as_pandas", "columns_as_numbers", "is_frame", "labelled_square"]
+__all__ = ["Labels", "as_pandas", "frame_labels", "is_frame", "labelled_square"]
 
 Labels = tuple[Any, ...] | None
 
@@ -91,65 +91,3 @@ def labelled_square(frame: Any, name: str) -> tuple[Floats, Labels]:
         msg = f"{name} must hold numbers only: {error}"
         raise FeatureError(msg) from error
     return values, frame_labels(table)
-
-
-def columns_as_numbers(table: Any) -> tuple[Any, dict[str, list[Any]]]:
-    """Convert each column to what the encoders want, and sort the columns by kind.
-
-    Returns
-    -------
-    frame : pandas.DataFrame
-        Numbers and dates (days since 1970) as floats, booleans as 0.0 and 1.0, categories as
-        strings.
-    kinds : dict
-        The column names under "number", "bool", "date" and "category".
-    """
-    pandas = needed("pandas", "A data frame")
-    kinds: dict[str, list[Any]] = {"number": [], "bool": [], "date": [], "category": []}
-    converted = {}
-    for name in table.columns:
-        column = table[name]
-        if getattr(column, "ndim", 1) != 1:
-            msg = f"the table has more than one column called {name!r}; rename them"
-            raise FeatureError(msg)
-        _refuse_missing(column, name)
-        kind, values = _read_column(column, name, pandas)
-        kinds[kind].append(name)
-        converted[name] = values
-    return pandas.DataFrame(converted, index=table.index, columns=table.columns), kinds
-
-
-def _refuse_missing(column: Any, name: Any) -> None:
-    (missing,) = np.nonzero(column.isna().to_numpy())
-    if missing.size:
-        items = ", ".join(repr(label) for label in column.index[missing[:3]].tolist())
-        more = ", ..." if missing.size > 3 else ""
-        msg = (
-            f"column {name!r} has {count_of(missing.size, 'missing value')}, at {items}{more}; "
-            "fill what is missing (sklearn.impute.SimpleImputer, frame.fillna) or drop the items "
-            "or the column"
-        )
-        raise FeatureError(msg)
-
-
-def _read_column(column: Any, name: Any, pandas: Any) -> tuple[str, Any]:
-    types = pandas.api.types
-    # Objects (and categories) may hold anything: pandas looks inside and says what.
-    inside = types.infer_dtype(column, skipna=True)
-    if isinstance(column.dtype, pandas.CategoricalDtype) or inside == "string":
-        return "category", column.astype(str).astype(object)
-    if inside == "boolean":
-        return "bool", column.astype(bool).astype(np.float64)
-    if inside in {"integer", "floating", "mixed-integer-float", "decimal"}:
-        return "number", column.astype(np.float64)
-    if inside in {"date", "datetime", "datetime64"}:
-        stamps = pandas.to_datetime(column, utc=True)
-        epoch = pandas.Timestamp("1970-01-01", tz="UTC")
-        return "date", (stamps - epoch) / pandas.Timedelta(days=1)
-    if inside in {"timedelta", "timedelta64"}:
-        return "number", pandas.to_timedelta(column) / pandas.Timedelta(days=1)
-    msg = (
-        f"column {name!r} holds {inside} values ({column.dtype}); allowed are numbers, booleans, "
-        "dates, strings and categories: convert or drop it"
-    )
-    raise FeatureError(msg)

@@ -1,4 +1,4 @@
-"""New items of a given kernel, described by a table of their similarities: matched by label."""
+"""New items of a given kernel, described by their similarities: an array, or a labelled table."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kronfill._types import Floats
-from kronfill.data._arrays import listing
+from kronfill.data._arrays import listing, own_sparse
 from kronfill.data._counts import count_of
-from kronfill.errors import KernelError, LabelError, NonFiniteError
-from kronfill.kernels._frames import as_pandas
+from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
+from kronfill.kernels.arguments import finite_numbers
 from kronfill.kernels.base import Kernel
+from kronfill.kernels.frames import as_pandas, is_frame
 
-__all__ = ["check_possible", "labelled_similarities", "new_diagonal", "too_similar"]
+__all__ = ["check_possible", "is_pair", "new_diagonal", "similarities", "too_similar"]
 
 _ROUNDING = 1e-9
 """Share of a similarity by which two may differ that are meant to be the same."""
@@ -23,7 +25,64 @@ _SLACK = 0.01
 """Share by which the square of a similarity may be too large: many are written with two digits."""
 
 
-def labelled_similarities(
+def is_pair(new: Any) -> bool:
+    """Tell a pair (similarities, diagonal) from a plain sequence."""
+    return isinstance(new, tuple) and len(new) == 2 and np.ndim(new[0]) == 2
+
+
+def similarities(
+    new: Any, kernel: Kernel, labels: Sequence[Any] | None = None
+) -> tuple[Floats, Floats]:
+    """Read and check what describes new items of a given kernel.
+
+    Parameters
+    ----------
+    new : array_like, scipy.sparse matrix or data frame, or a pair
+        Similarities with the known items, or these and the new items' similarities with themselves.
+    kernel : Kernel
+        The kernel of the known items.
+    labels : sequence, optional
+        Their labels; those of the kernel by default, or else their positions.
+
+    Returns
+    -------
+    cross : ndarray of shape (k, n)
+        Similarities with the known items.
+    selves : ndarray of shape (k,)
+        Similarity of each new item with itself, NaN where it is not told.
+    """
+    diagonal: Any
+    given, diagonal = new if is_pair(new) else (new, None)
+    if is_frame(given):
+        labels = kernel.labels if labels is None else labels
+        labels = range(kernel.n) if labels is None else labels
+        cross, selves = _labelled_similarities(given, kernel, labels)
+        if is_frame(diagonal):  # a Series, matched by label
+            diagonal = diagonal.reindex(given.index)
+    else:
+        if sparse.issparse(given):
+            given = own_sparse(given, "the similarities of new items").toarray()
+        cross = finite_numbers(given, "the similarities of new items").copy()
+        if cross.ndim != 2 or cross.shape[1] != kernel.n:
+            msg = (
+                f"new items of {kernel!r} are described by their similarities with its {kernel.n} "
+                f"items, an array of shape (k, {kernel.n}); got shape {cross.shape}"
+            )
+            raise ShapeError(msg)
+        selves = np.full(len(cross), np.nan)
+    if diagonal is None:
+        return cross, selves
+    selves = finite_numbers(diagonal, "the diagonal of new items").copy()
+    if selves.shape != (cross.shape[0],) or (selves < 0).any():
+        msg = (
+            f"the diagonal must hold {cross.shape[0]} numbers that are not negative, one for each "
+            f"new item; got shape {selves.shape}, smallest {selves.min(initial=0.0):g}"
+        )
+        raise ShapeError(msg)
+    return cross, selves
+
+
+def _labelled_similarities(
     frame: Any, kernel: Kernel, labels: Sequence[Any]
 ) -> tuple[Floats, Floats]:
     """Read a line for each new item, with a column for each known one.
@@ -130,7 +189,7 @@ def _check_columns(
         "the known ones, a column for each"
     )
     lacking = np.array([k for k, label in enumerate(labels) if label not in there], dtype=np.intp)
-    lacking = lacking[kernel._diagonal(lacking) > 0] if lacking.size else lacking
+    lacking = lacking[kernel.diagonal(lacking) > 0] if lacking.size else lacking
     if lacking.size:
         some = listing([repr(labels[k]) for k in lacking[:3]], lacking.size)
         msg = f"{wanted}; there is none for {some}. Write 0 where two have nothing in common."
@@ -164,8 +223,7 @@ def _numbers(table: Any) -> Floats:
 
 def _self_of_twin(kernel: Kernel, item: int, similarities: Floats) -> float:
     """Similarity with itself of what has the similarities of a known item; NaN otherwise."""
-    at = np.array([item], dtype=np.intp)
-    own = kernel._block(at, None)[0]
+    own = kernel.block([item])[0]
     if np.allclose(similarities, own, rtol=0.0, atol=_ROUNDING * np.abs(own).max()):
-        return float(kernel._diagonal(at)[0])
+        return float(kernel.diagonal([item])[0])
     return float("nan")

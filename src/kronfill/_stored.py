@@ -1,16 +1,23 @@
-"""Tests of single values that are read from a model file."""
+"""What a class says about itself so that model files can hold its objects.
+
+A class that is :class:`Stored` lists the names of its state, with a test that each value must pass
+when it is read back, and tells whether all of them fit together. Which classes a file may name is
+settled in :mod:`kronfill.io.classes`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 __all__ = [
+    "Stored",
     "Test",
+    "Tests",
     "anything",
     "count",
     "either",
@@ -18,6 +25,7 @@ __all__ = [
     "floats",
     "indices",
     "inside",
+    "label_tuple",
     "of",
     "one_of",
     "optional",
@@ -34,9 +42,33 @@ __all__ = [
 ]  # fmt: skip
 
 Test = Callable[[Any], bool]
+Tests = Mapping[str, Test]
+"""What the value of each name must pass."""
 
 MAX_WHOLE, MAX_REAL = 2**63, 2**1023
 """Integers beyond are none of NumPy; beyond are no floats either."""
+
+
+class Stored:
+    """A class whose objects have a place in model files.
+
+    Attributes
+    ----------
+    stored : mapping of str to callable
+        The names of its state, and a test of each value.
+    stored_at_times : mapping of str to callable
+        The same for what may be missing.
+    stored_as : str
+        What the class is called in files, where that is not its name.
+    """
+
+    stored: ClassVar[Tests] = {}
+    stored_at_times: ClassVar[Tests] = {}
+    stored_as: ClassVar[str] = ""
+
+    def fits_together(self) -> bool:
+        """Tell whether the parts of an object that was read from a file go with each other."""
+        return True
 
 
 def anything(_value: Any) -> bool:
@@ -144,3 +176,7 @@ def tuple_of(test: Test, length: int | None = None) -> Test:
 def inside(items: Any, size: int) -> bool:
     """Whether all positions are below a size."""
     return items.size == 0 or bool(items.min() >= 0 and items.max() < size)
+
+
+label_tuple = optional(of(tuple))
+"""Names of items, or none."""

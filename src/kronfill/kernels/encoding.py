@@ -1,0 +1,349 @@
+"""Features as numbers: how those of the known items are encoded, and new ones the same way."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from kronfill._optional import needed
+from kronfill._stored import (
+    Stored,
+    Tests,
+    anything,
+    count,
+    flag,
+    floats,
+    of,
+    positive_floats,
+    text,
+    tuple_of,
+)
+from kronfill._types import Floats
+from kronfill.core.psd import as_real
+from kronfill.data._arrays import own_sparse
+from kronfill.data._counts import count_of
+from kronfill.errors import FeatureError, KronfillWarning, NonFiniteError, ShapeError
+from kronfill.kernels.frames import as_pandas, is_frame
+
+__all__ = ["KINDS", "ArrayEncoder", "FrameEncoder", "as_matrix"]
+
+KINDS = frozenset({"number", "bool", "date", "category"})
+"""What a column of a data frame may hold."""
+# A wide one-hot encoding stays sparse; a narrow one is faster dense.
+_DENSE_WIDTH = 256
+
+
+@dataclass(frozen=True)
+class ArrayEncoder(Stored):
+    """Takes numbers as they are; only the width has to agree."""
+
+    width: int
+    stored: ClassVar[Tests] = {"width": count}
+
+    def encode(self, new: Any) -> Any:
+        """Return the features of new items as an array or a sparse matrix."""
+        if is_frame(new):
+            msg = (
+                "the kernel was built from an array, so new items cannot be matched by column "
+                f"name; give an array with {self.width} columns (frame.to_numpy())"
+            )
+            raise FeatureError(msg)
+        values = as_matrix(new, self.width)
+        if values.shape[1] != self.width:
+            msg = (
+                f"new items have {values.shape[1]} features, but the known ones {self.width}; "
+                "give the same columns in the same order"
+            )
+            raise FeatureError(msg)
+        return values
+
+
+@dataclass(frozen=True)
+class FrameEncoder(Stored):
+    """Encodes the columns of a data frame by name, with what was learnt from the known items."""
+
+    columns: tuple[Any, ...]
+    kinds: dict[str, list[Any]]
+    centres: Floats
+    """What is taken off the numbers and the dates, in this order."""
+    scales: Floats
+    """What they are divided by then."""
+    categories: tuple[tuple[str, ...], ...]
+    """The values of each column of categories, in the order of their 0/1 columns."""
+    width: int
+    dense: bool
+    stored: ClassVar[Tests] = {
+        "columns": tuple_of(anything),
+        "kinds": of(dict),
+        "centres": floats(1),
+        "scales": positive_floats,
+        "categories": tuple_of(tuple_of(text)),
+        "width": count,
+        "dense": flag,
+    }
+
+    def fits_together(self) -> bool:
+        """See :class:`~kronfill._stored.Stored`."""
+        kinds = self.kinds
+        if set(kinds) != KINDS or any(type(some) is not list for some in kinds.values()):
+            return False
+        listed = [name for some in kinds.values() for name in some]
+        scaled = len(kinds["number"]) + len(kinds["date"])
+        width = scaled + len(kinds["bool"]) + sum(map(len, self.categories))
+        return (
+            len(listed) == len(self.columns)
+            and set(listed) == set(self.columns)
+            and self.centres.shape == self.scales.shape == (scaled,)
+            and len(self.categories) == len(kinds["category"])
+            and self.width == width
+        )
+
+    @classmethod
+    def fit(cls, table: Any, scale: bool, allowed: frozenset[str]) -> tuple[FrameEncoder, Any]:
+        """Learn how to encode a table, and return its encoded features too."""
+        frame, kinds = columns_as_numbers(table)
+        wrong = [(kind, name) for kind in kinds if kind not in allowed for name in kinds[kind]]
+        if wrong:
+            msg = (
+                f"column {wrong[0][1]!r} is of kind {wrong[0][0]!r}; this kernel takes columns of "
+                f"kind {', '.join(sorted(allowed))} only: drop or encode it first"
+            )
+            raise FeatureError(msg)
+        if frame.shape[0] == 0 or frame.shape[1] == 0:
+            msg = f"features need at least one item and one column, got shape {frame.shape}"
+            raise FeatureError(msg)
+        _refuse_infinite(frame, kinds)
+        _warn_of_names(frame, kinds)
+        columns = tuple(table.columns)
+        transformer = _column_transformer(columns, kinds, scale)
+        values = transformer.fit_transform(_numbered(frame))
+        width = int(values.shape[1])
+        dense = not sparse.issparse(values) or width <= _DENSE_WIDTH
+        encoder = cls(columns, kinds, *_learnt(transformer), width, dense)
+        return encoder, encoder._in_form(values)
+
+    def encode(self, new: Any) -> Any:
+        """Return the features of new items as an array or a sparse matrix."""
+        wanted = ", ".join(repr(name) for name in self.columns)
+        if not is_frame(new):
+            msg = (
+                "the kernel was built from a data frame; give new items as one with the columns "
+                f"{wanted}, got {type(new).__name__}"
+            )
+            raise FeatureError(msg)
+        table = as_pandas(new)
+        missing = [name for name in self.columns if name not in table.columns]
+        if missing:
+            msg = (
+                f"new items lack the columns {missing}; needed are {wanted}. One item is a data "
+                "frame with one line: frame.iloc[[0]]"
+            )
+            raise FeatureError(msg)
+        if len(table) == 0:
+            return self._in_form(np.zeros((0, self.width)))
+        frame, kinds = columns_as_numbers(table[list(self.columns)])
+        self._refuse_other_kinds(kinds)
+        _refuse_infinite(frame, self.kinds)
+        scaled = [*self.kinds["number"], *self.kinds["date"]]
+        numbers = (frame[scaled].to_numpy(dtype=np.float64) - self.centres) / self.scales
+        flags = frame[self.kinds["bool"]].to_numpy(dtype=np.float64)
+        values = sparse.csr_array(np.hstack([numbers, flags]))
+        return self._in_form(sparse.hstack([values, *self._indicators(frame)], format="csr"))
+
+    def _indicators(self, frame: Any) -> list[Any]:
+        """One sparse 0/1 matrix for each column of categories; an unknown value has no 1."""
+        found = []
+        for name, values in zip(self.kinds["category"], self.categories, strict=True):
+            place = {value: j for j, value in enumerate(values)}
+            at = np.array([place.get(value, -1) for value in frame[name]], dtype=np.intp)
+            (known,) = np.nonzero(at >= 0)
+            shape = (len(frame), len(values))
+            ones = np.ones(known.size)
+            found.append(sparse.csr_array((ones, (known, at[known])), shape=shape))
+        return found
+
+    def _refuse_other_kinds(self, kinds: dict[str, list[Any]]) -> None:
+        before = {name: kind for kind, names in self.kinds.items() for name in names}
+        for kind, names in kinds.items():
+            for name in names:
+                if before[name] != kind:
+                    msg = (
+                        f"column {name!r} of the new items is of kind {kind!r}, among the known "
+                        f"items it is {before[name]!r}; convert it to the same type"
+                    )
+                    raise FeatureError(msg)
+
+    def _in_form(self, values: Any) -> Any:
+        if self.dense:
+            values = values.toarray() if sparse.issparse(values) else values
+            return np.ascontiguousarray(values, dtype=np.float64)
+        return sparse.csr_array(values, dtype=np.float64)
+
+
+def _numbered(frame: Any) -> Any:
+    """Rename the columns f0, f1, ...: scikit-learn reads whole numbers as positions."""
+    return frame.set_axis([f"f{j}" for j in range(frame.shape[1])], axis=1)
+
+
+def _column_transformer(columns: tuple[Any, ...], kinds: dict[str, list[Any]], scale: bool) -> Any:
+    from sklearn.compose import ColumnTransformer
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    place = {name: f"f{j}" for j, name in enumerate(columns)}
+    named = {kind: [place[name] for name in names] for kind, names in kinds.items()}
+    return ColumnTransformer(
+        [
+            ("numbers", StandardScaler() if scale else "passthrough", named["number"]),
+            ("dates", StandardScaler() if scale else "passthrough", named["date"]),
+            ("flags", "passthrough", named["bool"]),
+            ("categories", OneHotEncoder(handle_unknown="ignore"), named["category"]),
+        ]
+    )
+
+
+def _learnt(transformer: Any) -> tuple[Floats, Floats, tuple[tuple[str, ...], ...]]:
+    """Return what encodes new items, as plain numbers: centres, scales, categories."""
+    centres, scales = [np.zeros(0)], [np.zeros(0)]
+    categories: tuple[tuple[str, ...], ...] = ()
+    for name, step, columns in transformer.transformers_:
+        if name in ("numbers", "dates") and len(columns):
+            scaled = hasattr(step, "mean_")
+            centres.append(step.mean_ if scaled else np.zeros(len(columns)))
+            scales.append(step.scale_ if scaled else np.ones(len(columns)))
+        elif name == "categories" and len(columns):
+            categories = tuple(tuple(values.tolist()) for values in step.categories_)
+    return np.concatenate(centres), np.concatenate(scales), categories
+
+
+def _refuse_infinite(frame: Any, kinds: dict[str, list[Any]]) -> None:
+    for name in kinds["number"]:
+        (bad,) = np.nonzero(~np.isfinite(frame[name].to_numpy()))
+        if bad.size:
+            item = frame.index[bad[0]]
+            msg = f"column {name!r} is infinite at item {item!r}; all features must be finite"
+            raise NonFiniteError(msg)
+
+
+def as_matrix(features: Any, width: int | None) -> Any:
+    """Return an array or sparse matrix as checked floats of shape (items, features)."""
+    if sparse.issparse(features):
+        matrix = sparse.csr_array(own_sparse(features, "features"), dtype=np.float64)
+        matrix.sum_duplicates()
+        _refuse_bad(matrix.data, matrix)
+        return matrix
+    try:
+        array = np.array(as_real(features, "features"), order="C")
+    except TypeError as error:
+        msg = (
+            f"features must be numbers, got {type(features).__name__}: {error}; give columns of "
+            "other kinds (strings, dates) in a data frame"
+        )
+        raise FeatureError(msg) from error
+    if array.ndim == 1 and width in (None, 1):
+        array = array[:, None]
+    if array.ndim != 2:
+        msg = (
+            f"features must be two-dimensional (items, features), got shape {array.shape}; a "
+            "single item with several features is np.reshape(x, (1, -1))"
+        )
+        raise ShapeError(msg)
+    _refuse_bad(array, array)
+    return array
+
+
+def _refuse_bad(values: Any, matrix: Any) -> None:
+    if np.isfinite(values).all():
+        return
+    dense = matrix.tocoo() if sparse.issparse(matrix) else None
+    flat = np.flatnonzero(~np.isfinite(values))[0]
+    if dense is None:
+        item, column = divmod(int(flat), matrix.shape[1])
+        value = float(matrix[item, column])
+    else:
+        item, column, value = int(dense.row[flat]), int(dense.col[flat]), float(dense.data[flat])
+    if np.isnan(value):
+        msg = (
+            f"feature {column} is missing (NaN) at item {item}; fill it in "
+            "(sklearn.impute.SimpleImputer) or drop the item or the feature"
+        )
+        raise FeatureError(msg)
+    msg = f"feature {column} is {value} at item {item}; all features must be finite"
+    raise NonFiniteError(msg)
+
+
+def _warn_of_names(frame: Any, kinds: dict[str, list[Any]]) -> None:
+    """Warn of text that differs from item to item: as a category it says nothing about others."""
+    for name in kinds.get("category", []):
+        count = frame[name].nunique()
+        if len(frame) >= 20 and count > 0.9 * len(frame):
+            msg = (
+                f"column {name!r} has {count} different texts for {len(frame)} items, each of them "
+                "a category of its own. Dates are read with pd.to_datetime; drop names and ids."
+            )
+            warnings.warn(msg, KronfillWarning, stacklevel=6)
+
+
+def columns_as_numbers(table: Any) -> tuple[Any, dict[str, list[Any]]]:
+    """Convert each column to what the encoders want, and sort the columns by kind.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        Numbers and dates (days since 1970) as floats, booleans as 0.0 and 1.0, categories as
+        strings.
+    kinds : dict
+        The column names under "number", "bool", "date" and "category".
+    """
+    pandas = needed("pandas", "A data frame")
+    kinds: dict[str, list[Any]] = {"number": [], "bool": [], "date": [], "category": []}
+    converted = {}
+    for name in table.columns:
+        column = table[name]
+        if getattr(column, "ndim", 1) != 1:
+            msg = f"the table has more than one column called {name!r}; rename them"
+            raise FeatureError(msg)
+        _refuse_missing(column, name)
+        kind, values = _read_column(column, name, pandas)
+        kinds[kind].append(name)
+        converted[name] = values
+    return pandas.DataFrame(converted, index=table.index, columns=table.columns), kinds
+
+
+def _refuse_missing(column: Any, name: Any) -> None:
+    (missing,) = np.nonzero(column.isna().to_numpy())
+    if missing.size:
+        items = ", ".join(repr(label) for label in column.index[missing[:3]].tolist())
+        more = ", ..." if missing.size > 3 else ""
+        msg = (
+            f"column {name!r} has {count_of(missing.size, 'missing value')}, at {items}{more}; "
+            "fill what is missing (sklearn.impute.SimpleImputer, frame.fillna) or drop the items "
+            "or the column"
+        )
+        raise FeatureError(msg)
+
+
+def _read_column(column: Any, name: Any, pandas: Any) -> tuple[str, Any]:
+    types = pandas.api.types
+    # Objects (and categories) may hold anything: pandas looks inside and says what.
+    inside = types.infer_dtype(column, skipna=True)
+    if isinstance(column.dtype, pandas.CategoricalDtype) or inside == "string":
+        return "category", column.astype(str).astype(object)
+    if inside == "boolean":
+        return "bool", column.astype(bool).astype(np.float64)
+    if inside in {"integer", "floating", "mixed-integer-float", "decimal"}:
+        return "number", column.astype(np.float64)
+    if inside in {"date", "datetime", "datetime64"}:
+        stamps = pandas.to_datetime(column, utc=True)
+        epoch = pandas.Timestamp("1970-01-01", tz="UTC")
+        return "date", (stamps - epoch) / pandas.Timedelta(days=1)
+    if inside in {"timedelta", "timedelta64"}:
+        return "number", pandas.to_timedelta(column) / pandas.Timedelta(days=1)
+    msg = (
+        f"column {name!r} holds {inside} values ({column.dtype}); allowed are numbers, booleans, "
+        "dates, strings and categories: convert or drop it"
+    )
+    raise FeatureError(msg)
