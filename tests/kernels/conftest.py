@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
 from kronfill import kernels as kk
 
@@ -76,7 +78,7 @@ def _build() -> dict[str, Case]:
     frame, new_frame = _frame(), _new_frame()
     given, similar = kk.precomputed(_gram()), (new @ x.T, (new**2).sum(1))
     known_similar = (_gram(), np.diag(_gram()))
-    rbf = kk.rbf(x)
+    rbf, numbers = kk.rbf(x), frame[["size", "rooms"]]
 
     def graph(kernel: kk.Kernel) -> Case:
         K = kernel.to_array()
@@ -120,6 +122,13 @@ def _build() -> dict[str, Case]:
         "scaled_linear": Case(4.0 * kk.linear(x), x, new),
         "normalized": Case(kk.polynomial(x).normalized(), x, new),
         "normalized_given": Case(given.normalized(), known_similar, similar),
+        "function": Case(kk.from_function(np.dot, x), x, new),
+        "function_many": Case(kk.from_function(rbf_kernel, x, vectorized=True), x, new),
+        "function_sparse": Case(kk.from_function(linear_kernel, sp, vectorized=True), sp, sp[:3]),
+        "function_objects": Case(kk.from_function(math.gcd, range(1, N + 1)), range(1, N + 1), [7]),
+        "function_frame": Case(
+            kk.from_function(linear_kernel, numbers, vectorized=True), numbers, numbers[:3]
+        ),
         "one_item": Case(kk.rbf([[3.0]]), [[3.0]], [[3.0], [4.0]]),
         "copies": Case(kk.rbf(np.ones((5, 2))), np.ones((5, 2)), np.zeros((1, 2))),
     }

@@ -62,6 +62,7 @@ from kronfill.kernels.dotproduct import Linear, Polynomial, Tanimoto
 from kronfill.kernels.encoding import ArrayEncoder, FrameEncoder
 from kronfill.kernels.features import FeatureTable
 from kronfill.kernels.frames import is_frame
+from kronfill.kernels.functions import FunctionKernel
 from kronfill.kernels.given import Constant, Identity, Precomputed
 from kronfill.kernels.graphs.laplacian import (
     Diffusion,
@@ -99,7 +100,7 @@ _is_index, _is_levels, _is_series = map(_of_pandas, ("Index", "MultiIndex", "Ser
 _THEMSELVES: tuple[type[Stored], ...] = (
     ArrayEncoder, FrameEncoder, FeatureTable, LowRankFactor,
     RBF, Matern, Periodic, Linear, Polynomial, Tanimoto,
-    Sum, Product, Scaled, Normalized, Precomputed, Thin, Constant, Identity,
+    Sum, Product, Scaled, Normalized, Precomputed, FunctionKernel, Thin, Constant, Identity,
     Diffusion, RegularizedLaplacian, RandomWalk, SparseLaplacian,
     GraphKernel, SparseGraphKernel, GraphSection,
     Sections, Factored, Features, Combined, ValueBasis, Bilinear, *FORMS,

@@ -21,6 +21,7 @@ from kronfill.io.arrays import ArrayReader, Inconsistent, sha256
 from kronfill.io.classes import MODELS, RECORDS, is_fitted
 from kronfill.io.container import Container, write_container
 from kronfill.io.frames import FRAMES
+from kronfill.io.functions import FUNCTIONS, by_name
 from kronfill.io.generators import GENERATORS
 from kronfill.io.records import object_codec, read_object
 from kronfill.io.values import BASIC, Reader, Writer
@@ -33,7 +34,7 @@ VERSION = 1
 MANIFEST, CHECKSUM = "manifest.json", "manifest.sha256"
 MAX_MANIFEST = 2**24
 _OBJECT = object_codec({record.kind: record for record in RECORDS.values()})
-_CODECS = (_OBJECT, GENERATORS, *FRAMES, *BASIC)
+_CODECS = (_OBJECT, FUNCTIONS, GENERATORS, *FRAMES, *BASIC)
 _KEYS = {"format", "version", "kronfill", "arrays", "objects", "model"}
 
 
@@ -120,7 +121,7 @@ def _instead(model: Any) -> str:
     return ""
 
 
-def load(path: Any, *, verify: bool = True) -> Any:
+def load(path: Any, *, verify: bool = True, functions: Any = None) -> Any:
     """Read a model that was saved with ``save``.
 
     The file is looked at as data, never run: it can hold nothing but numbers, text and the classes
@@ -134,6 +135,10 @@ def load(path: Any, *, verify: bool = True) -> Any:
     verify : bool, default=True
         False leaves out the comparison of large arrays (floats, 1 MiB and more) with their
         checksums, which reads the whole file once: for very large files that are known to be good.
+    functions : list of callable or dict of str to callable, optional
+        The functions of its kernels, if they were built by :func:`kronfill.kernels.from_function`.
+        A list goes by the names that the functions have; a dictionary says for each name in the
+        file, such as ``"module:function"``, what it stands for.
 
     Returns
     -------
@@ -145,8 +150,8 @@ def load(path: Any, *, verify: bool = True) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is not there, not a model, truncated, changed, of a newer version, or would
-        take far more memory than its size.
+        If the file is not there, not a model, truncated, changed, of a newer version, would take
+        far more memory than its size, or needs a function that was not handed over.
 
     Examples
     --------
@@ -157,13 +162,14 @@ def load(path: Any, *, verify: bool = True) -> Any:
     ...     kf.load(pathlib.Path(folder) / "model.kf")
     MC(rank=1)
     """
-    target = _path(path)
+    target, known = _path(path), by_name(functions)
     container = Container(target)
     manifest: dict[str, Any] = {}
     try:
         manifest = _manifest(container)
         arrays = ArrayReader(container, manifest["arrays"], verify)
-        return _model(Reader(_CODECS, arrays, manifest["objects"], _read), manifest["model"])
+        reader = Reader(_CODECS, arrays, manifest["objects"], _read, known)
+        return _model(reader, manifest["model"])
     except (ModelFileError, MissingDependencyError, MemoryLimitError):
         raise
     except Exception as error:  # constructors may raise anything at values that no model has

@@ -11,7 +11,7 @@ import datetime
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -122,6 +122,8 @@ class Reader:
         The manifest's list of objects.
     make : callable
         Makes an object from the reader and its line in that list.
+    functions : mapping of str to callable
+        The functions that names in the file may stand for.
     """
 
     def __init__(
@@ -130,7 +132,9 @@ class Reader:
         arrays: ArrayReader,
         lines: list[Node],
         make: Callable[[Reader, Node], Any],
+        functions: Mapping[str, Callable[..., Any]],
     ) -> None:
+        self.functions = functions
         self._arrays, self._lines, self._make = arrays, lines, make
         self._codecs = {codec.key: codec for codec in codecs}
         self._objects: dict[int, tuple[Any, int, int]] = {}

@@ -26,8 +26,10 @@ __all__ = [
     "Precomputed",
     "SimilarityKernel",
     "as_kernel",
+    "checked_labels",
     "constant",
     "identity",
+    "matrix_block",
     "precomputed",
 ]
 
@@ -131,9 +133,8 @@ def _size_and_labels(n: int | Sequence[Any]) -> tuple[int, tuple[Any, ...] | Non
         msg = f"n must be a number of items or a sequence of labels, got {n!r}"
         raise KernelError(msg)
     else:
-        labels = tuple(n)
+        labels = checked_labels(n, len(n))
         size = len(labels)
-        _check_labels(labels, size)
     if size < 1:
         msg = f"a kernel needs at least one item, got {n!r}"
         raise KernelError(msg)
@@ -173,6 +174,14 @@ def as_kernel(obj: Any, name: str = "row_kernel") -> Kernel:
     return _precomputed(obj, None, name, copy=False)
 
 
+def matrix_block(K: Floats, rows: Index | None, cols: Index | None) -> Floats:
+    """Return ``K[rows][:, cols]`` of a symmetric matrix; None stands for all."""
+    if rows is not None:
+        return K[rows] if cols is None else K[np.ix_(rows, cols)]
+    # Rows of the symmetric matrix are contiguous, columns are not.
+    return K if cols is None else K[cols].T
+
+
 class SimilarityKernel(Kernel):
     """A kernel whose new items come with their similarities."""
 
@@ -201,11 +210,7 @@ class MatrixKernel(SimilarityKernel):
         """Return the whole matrix."""
 
     def _block(self, rows: Index | None, cols: Index | None) -> Floats:
-        K = self._matrix()
-        if rows is not None:
-            return K[rows] if cols is None else K[np.ix_(rows, cols)]
-        # Rows of the symmetric matrix are contiguous, columns are not.
-        return K if cols is None else K[cols].T
+        return matrix_block(self._matrix(), rows, cols)
 
     def _diagonal(self, rows: Index | None) -> Floats:
         diagonal = np.diagonal(self._matrix())
@@ -334,12 +339,13 @@ def _precomputed(K: Any, labels: Sequence[Any] | None, name: str, *, copy: bool 
         K = own_sparse(K, name).toarray()
     checked = check_symmetric_psd(K, name, copy=copy)
     if labels is not None:
-        found = tuple(labels)
-        _check_labels(found, checked.shape[0])
+        found = checked_labels(labels, checked.shape[0])
     return Precomputed(checked, found)
 
 
-def _check_labels(labels: tuple[Any, ...], n: int) -> None:
+def checked_labels(given: Sequence[Any], n: int) -> tuple[Any, ...]:
+    """Return the labels of n items, if there is one for each and none twice."""
+    labels = tuple(given)
     if len(labels) != n:
         msg = f"got {len(labels)} labels for {n} items; give one for each"
         raise LabelError(msg)
@@ -352,6 +358,7 @@ def _check_labels(labels: tuple[Any, ...], n: int) -> None:
             msg = f"the label {label!r} appears twice; every item may appear only once"
             raise LabelError(msg)
         seen.add(label)
+    return labels
 
 
 def _count(new: Any) -> int:
