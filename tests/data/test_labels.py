@@ -54,7 +54,7 @@ def test_containers_agree(kind):
 
 def test_unknown_labels_are_named_with_the_closest():
     labels = Labels(["Lisbon", "Berlin", "Paris", "Rome"], axis="city")
-    with pytest.raises(LabelError, match=r"unknown city label 'Pariss' \(did you mean 'Paris'\?\)"):
+    with pytest.raises(LabelError, match=r"Unknown city label 'Pariss' \(did you mean 'Paris'\?\)"):
         labels.index(["Rome", "Pariss"])
     with pytest.raises(LabelError, match=r"0, 1, 2, \.\.\. \(5 in all\); .* \(4 in all\)"):
         labels.index([0, 1, 2, 3, 4, 4])
@@ -62,10 +62,10 @@ def test_unknown_labels_are_named_with_the_closest():
 
 BAD = [
     (["a", "b", "a", "c", "c"], r"'a' \(positions 0 and 2\), 'c' \(positions 3 and 4\)"),
-    ([1.0, np.nan], r"missing row label at position 1 \(nan\)"),
-    ([pd.NA, 1], "missing row label at position 0"),
-    (DATES.insert(1, pd.NaT), "missing row label at position 1"),
-    (np.array(["NaT"], dtype="datetime64[D]"), "missing row label at position 0"),
+    ([1.0, np.nan], r"Missing row label at position 1 \(nan\)"),
+    ([pd.NA, 1], "Missing row label at position 0"),
+    (DATES.insert(1, pd.NaT), "Missing row label at position 1"),
+    (np.array(["NaT"], dtype="datetime64[D]"), "Missing row label at position 0"),
     ([[1], [2]], "hashable"),
     ("abc", "pass a list"),
     (np.zeros((2, 2)), r"one-dimensional, got an array of shape \(2, 2\)"),

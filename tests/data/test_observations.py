@@ -199,9 +199,9 @@ def test_labels_lead_to_indices():
     obs = Observations([0], [1], [2.0], (1, 2), row_labels=["a"], col_labels=["x", "y"])
     assert obs.row_index(["a", "a"]).tolist() == [0, 0]
     assert obs.col_index(["y"]).tolist() == [1]
-    with pytest.raises(LabelError, match=r"unknown column label 'z'"):
+    with pytest.raises(LabelError, match=r"Unknown column label 'z'"):
         obs.col_index(["z"])
-    with pytest.raises(LabelError, match="the rows have no labels"):
+    with pytest.raises(LabelError, match="The rows have no labels"):
         Observations([0], [0], [1.0], (1, 1)).row_index(["a"])
 
 
@@ -241,11 +241,11 @@ BAD = [
     ({"shape": (2**40, 2**40)}, ShapeError, "below 2\\^63"),
     ({"weights": [1, -1, -2]}, DataError, "not be negative, got -1.0 at position 1, -2.0"),
     ({"weights": [1, np.nan, 1]}, NonFiniteError, "weights must be finite, got nan at position 1"),
-    ({"weights": [0, 0, 0]}, DataError, "all 3 weights are zero"),
+    ({"weights": [0, 0, 0]}, DataError, "All 3 weights are zero"),
     ({"weights": [1]}, ShapeError, "weights has 1"),
-    ({"row_labels": ["a"]}, LabelError, "got 1 row labels for 2 rows"),
+    ({"row_labels": ["a"]}, LabelError, "Got 1 row labels for 2 rows"),
     ({"row_labels": ["a", "a"]}, LabelError, r"'a' \(positions 0 and 1\)"),
-    ({"col_labels": ["a", None, "b"]}, LabelError, r"missing column label at position 1 \(None\)"),
+    ({"col_labels": ["a", None, "b"]}, LabelError, r"Missing column label at position 1 \(None\)"),
 ]  # fmt: skip
 
 
@@ -283,9 +283,9 @@ TAKES = [
     ([0.0], IndexRangeError, "got float64"),
     ([True], ShapeError, r"one entry per observation \(3\), got 1"),
     ([[0]], ShapeError, "one-dimensional"),
-    ([], EmptyDataError, "no observation was chosen"),
+    ([], EmptyDataError, "No observation was chosen"),
     ([False] * 3, EmptyDataError, "no observation"),
-    ([1], DataError, "all 1 weights are zero"),
+    ([1], DataError, "All 1 weights are zero"),
 ]
 
 

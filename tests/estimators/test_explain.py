@@ -96,7 +96,7 @@ def test_labels_frame_and_text():
     assert "mean" in text
     assert "from (b, y), observed 4" in text
     assert "from all other observations" in text
-    with pytest.raises(LabelError, match="unknown row label 'd'"):
+    with pytest.raises(LabelError, match="Unknown row label 'd'"):
         est.explain("d", "x")
 
 

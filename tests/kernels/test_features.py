@@ -238,10 +238,10 @@ def test_arrays_are_copied():
 # What is refused, and what the error says.
 
 BAD_FRAMES = {
-    "missing": ({"a": [1.0, np.nan]}, FeatureError, "column 'a' has 1 missing value, at 1;"),
+    "missing": ({"a": [1.0, np.nan]}, FeatureError, "Column 'a' has 1 missing value, at 1;"),
     "none": ({"a": ["x", None]}, FeatureError, "fill what is missing"),
-    "infinite": ({"a": [1.0, np.inf]}, NonFiniteError, "column 'a' is infinite at item 1"),
-    "mixed": ({"a": ["x", 3]}, FeatureError, "column 'a' holds mixed-integer values"),
+    "infinite": ({"a": [1.0, np.inf]}, NonFiniteError, "Column 'a' is infinite at item 1"),
+    "mixed": ({"a": ["x", 3]}, FeatureError, "Column 'a' holds mixed-integer values"),
     "empty": ({}, FeatureError, "at least one item and one column"),
 }
 
@@ -254,9 +254,9 @@ def test_bad_frames(name):
 
 
 BAD_ARRAYS = {
-    "nan": ([[1.0], [np.nan]], FeatureError, r"feature 0 is missing \(NaN\) at item 1"),
-    "inf": ([[1.0, np.inf]], NonFiniteError, "feature 1 is inf at item 0"),
-    "sparse": (sparse.csr_array([[0, 1.0], [0, np.nan]]), FeatureError, "feature 1 .* at item 1"),
+    "nan": ([[1.0], [np.nan]], FeatureError, r"Feature 0 is missing \(NaN\) at item 1"),
+    "inf": ([[1.0, np.inf]], NonFiniteError, "Feature 1 is inf at item 0"),
+    "sparse": (sparse.csr_array([[0, 1.0], [0, np.nan]]), FeatureError, "Feature 1 .* at item 1"),
     "words": ([["a"], ["b"]], FeatureError, "must be numbers"),
     "complex": (np.array([[1j]]), FeatureError, "real numbers are needed, not complex128"),
     "dates": (np.array(["2020-01-01"], dtype="M8[D]"), FeatureError, "in a data frame"),
@@ -318,9 +318,9 @@ def test_bad_parameters(name):
 def test_unsuitable_features(frame):
     with pytest.raises(FeatureError, match="counts and 0/1 features, got -1"):
         kk.tanimoto([[1.0, -1.0]])
-    with pytest.raises(FeatureError, match="column 'since' is of kind 'date'"):
+    with pytest.raises(FeatureError, match="Column 'since' is of kind 'date'"):
         kk.tanimoto(frame[["size", "since"]])
-    with pytest.raises(FeatureError, match="column 'town' is of kind 'category'"):
+    with pytest.raises(FeatureError, match="Column 'town' is of kind 'category'"):
         kk.periodic(frame, 1.0)
     with pytest.raises(FeatureError, match="dense features"):
         kk.periodic(sparse.eye_array(3), 1.0)

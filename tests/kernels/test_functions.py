@@ -144,7 +144,7 @@ def test_a_completed_table_takes_new_items():
         (KernelError, "items is empty", shared, [], {}),
         (KernelError, "list of one", shared, "kernel", {}),
         (KernelError, "got set", shared, {"kernel"}, {}),
-        (LabelError, "got 2 labels for 5 items", shared, WORDS, {"labels": ["a", "b"]}),
+        (LabelError, "Got 2 labels for 5 items", shared, WORDS, {"labels": ["a", "b"]}),
         (NotPSDError, "The kernel of <lambda> is not", lambda a, b: -1.0, WORDS, {}),
         (NotSymmetricError, "is not symmetric", lambda a, b: len(a), WORDS, {}),
         (NonFiniteError, "must be finite, got nan", lambda a, b: np.nan, WORDS, {}),

@@ -68,16 +68,16 @@ def check_shape(shape: Any) -> tuple[int, int]:
     try:
         n_rows, n_cols = (operator.index(size) for size in shape)
     except (TypeError, ValueError):
-        msg = f"{allowed}, got {shape!r}"
+        msg = f"{allowed}, got {shape!r}."
         raise ShapeError(msg) from None
     if n_rows < 0 or n_cols < 0:
-        msg = f"{allowed}, got ({n_rows}, {n_cols})"
+        msg = f"{allowed}, got ({n_rows}, {n_cols})."
         raise ShapeError(msg)
     if n_rows == 0 or n_cols == 0:
-        msg = f"{allowed}, got ({n_rows}, {n_cols}), a matrix without entries"
+        msg = f"{allowed}, got ({n_rows}, {n_cols}), a matrix without entries."
         raise EmptyDataError(msg)
     if n_rows * n_cols > _MAX_ENTRIES:
-        msg = f"{allowed} with a product below 2^63, got ({n_rows}, {n_cols})"
+        msg = f"{allowed} with a product below 2^63, got ({n_rows}, {n_cols})."
         raise ShapeError(msg)
     return n_rows, n_cols
 
@@ -150,7 +150,7 @@ def _vector(values: Any, name: str) -> npt.NDArray[Any]:
     """Return the input as a one-dimensional plain array without copying."""
     array = plain_array(values, name)
     if array.ndim != 1:
-        msg = f"{name} must be one-dimensional, got an array of shape {array.shape}; try .ravel()"
+        msg = f"{name} must be one-dimensional, got an array of shape {array.shape}; try .ravel()."
         raise ShapeError(msg)
     return array
 
@@ -166,7 +166,7 @@ def own_index(values: Any, name: str, size: int) -> Index:
     if given.size == 0:
         return frozen(np.empty(0, dtype=np.intp))
     if given.dtype.kind not in "iuf":
-        msg = f"{allowed}, got {given.dtype} (first entry {given[0]!r}); for labels use from_long"
+        msg = f"{allowed}, got {given.dtype} (first entry {given[0]!r}); for labels use from_long."
         raise IndexRangeError(msg)
     small = given.size >= _MANY and size < 2**31
     with np.errstate(invalid="ignore"):
@@ -182,7 +182,7 @@ def _why_no_index(given: npt.NDArray[Any], size: int, allowed: str) -> str:
     if given.dtype.kind == "f":
         fraction = given != np.trunc(given)  # true of NaN; infinite entries are out of range
         if fraction.any():
-            return f"{allowed}, got {_offenders(given, fraction)}"
+            return f"{allowed}, got {_offenders(given, fraction)}."
     outside = (given < 0) | (given >= size)
     return f"{allowed}, counted from 0, got {_offenders(given, outside)}; is the shape right?"
 
@@ -196,7 +196,7 @@ def _offenders(array: npt.NDArray[Any], bad: npt.NDArray[np.bool_]) -> str:
 def require_real(array: Any, name: str) -> None:
     """Refuse text, dates and complex numbers; objects are left to the conversion."""
     if array.dtype.kind not in "biufO":
-        msg = f"{name} must be real numbers, got dtype {array.dtype}; convert them first"
+        msg = f"{name} must be real numbers, got dtype {array.dtype}; convert them first."
         raise DataError(msg)
 
 
@@ -207,7 +207,7 @@ def real_array(values: Any, name: str) -> Floats:
     try:
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        msg = f"{name} must be real numbers, got objects that are not ({error})"
+        msg = f"{name} must be real numbers, got objects that are not ({error})."
         raise DataError(msg) from None
 
 
@@ -247,7 +247,7 @@ def is_finite(array: Floats) -> bool:
 def check_finite(array: Floats, name: str, advice: str) -> None:
     """Raise if a number is NaN or infinite (for arrays whose entries have no better name)."""
     if not is_finite(array):
-        msg = f"{name} must be finite, got {_offenders(array, ~np.isfinite(array))}; {advice}"
+        msg = f"{name} must be finite, got {_offenders(array, ~np.isfinite(array))}; {advice}."
         raise NonFiniteError(msg)
 
 
@@ -255,24 +255,24 @@ def own_positions(index: Any, m: int) -> Index:
     """Return distinct positions in [0, m) from a mask, a slice or positions."""
     if isinstance(index, slice):
         return np.arange(m)[index]
-    array = plain_array(index, "the index").copy()  # first ours, then checked
+    array = plain_array(index, "The index").copy()  # first ours, then checked
     if array.ndim != 1:
-        msg = f"positions or a mask must be one-dimensional, got shape {array.shape}"
+        msg = f"Positions or a mask must be one-dimensional, got shape {array.shape}."
         raise ShapeError(msg)
     if array.dtype.kind == "b":
         if array.size != m:
-            msg = f"a mask must have one entry per observation ({m}), got {array.size}"
+            msg = f"A mask must have one entry per observation ({m}), got {array.size}."
             raise ShapeError(msg)
         return np.flatnonzero(array)
     if array.size == 0:
-        msg = "no observation was chosen; at least one entry must be observed"
+        msg = "No observation was chosen; at least one entry must be observed."
         raise EmptyDataError(msg)
     if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= m:
         got = f"{array.min()} to {array.max()}" if array.dtype.kind in "iu" else array.dtype
-        msg = f"positions must be integers in [0, {m - 1}], or a mask of {m} booleans; got {got}"
+        msg = f"Positions must be integers in [0, {m - 1}], or a mask of {m} booleans; got {got}."
         raise IndexRangeError(msg)
     if np.bincount(array).max() > 1:
-        msg = "positions must be distinct: an entry may be observed once"
+        msg = "Positions must be distinct: an entry may be observed once."
         raise DuplicateEntryError(msg)
     return array.astype(np.intp, copy=False)
 
@@ -284,7 +284,7 @@ def own_sparse(matrix: Any, name: str) -> Any:
     looked at.
     """
     if matrix.ndim != 2:
-        msg = f"{name} must have two dimensions, got a sparse array of shape {matrix.shape}"
+        msg = f"{name} must have two dimensions, got a sparse array of shape {matrix.shape}."
         raise ShapeError(msg)
     require_real(matrix, name)
     try:
@@ -292,6 +292,6 @@ def own_sparse(matrix: Any, name: str) -> Any:
         if mine.format in ("csr", "csc", "bsr"):
             mine.check_format(full_check=True)
     except ValueError as error:
-        msg = f"{name} is a sparse matrix whose indices do not fit together ({error})"
+        msg = f"{name} is a sparse matrix whose indices do not fit together ({error})."
         raise DataError(msg) from None
     return mine

@@ -66,7 +66,7 @@ def _axis_labels(labels: Iterable[Any] | None, axis: str, size: int) -> Labels |
         return None
     found = labels if isinstance(labels, Labels) else Labels(labels, axis=axis)
     if len(found) != size:
-        msg = f"got {len(found)} {axis} labels for {size} {axis}s; give one label per {axis}"
+        msg = f"Got {len(found)} {axis} labels for {size} {axis}s; give one label per {axis}."
         raise LabelError(msg)
     return found
 
@@ -100,10 +100,10 @@ class Entries:
             sizes["weights"] = self.weights.size
         if len(set(sizes.values())) > 1:
             got = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-            msg = f"one row, column and value per observation is needed, but {got} entries"
+            msg = f"One row, column and value per observation is needed, but {got} entries."
             raise ShapeError(msg)
         if self.values.size == 0:
-            msg = "there is no observation; at least one entry must be observed"
+            msg = "There is no observation; at least one entry must be observed."
             raise EmptyDataError(msg)
 
     def check_numbers(self, grid: LabelledShape) -> None:
@@ -116,7 +116,7 @@ class Entries:
             ]
             msg = (
                 f"values must be finite, got {listing(named, total)}; "
-                "leave missing entries out, or use Observations.from_matrix, where NaN is missing"
+                "leave missing entries out, or use Observations.from_matrix, where NaN is missing."
             )
             raise NonFiniteError(msg)
         if self.weights is not None:
@@ -135,17 +135,17 @@ class Entries:
         if weights.min() < 0:
             shown, total = first_positions(weights < 0)
             named = listing([f"{weights[k]} at position {k}" for k in shown], total)
-            msg = f"weights must not be negative, got {named}"
+            msg = f"weights must not be negative, got {named}."
             raise DataError(msg)
         if weights.max() == 0:
-            msg = f"all {weights.size} weights are zero; at least one must be positive"
+            msg = f"All {weights.size} weights are zero; at least one must be positive."
             raise DataError(msg)
 
 
 def check_policy(duplicates: str) -> None:
     """Raise unless `duplicates` names a known way to treat repeated entries."""
     if duplicates not in ("error", "mean"):
-        msg = f"duplicates must be 'error' or 'mean', got {duplicates!r}"
+        msg = f"duplicates must be 'error' or 'mean', got {duplicates!r}."
         raise ParameterError(msg)
 
 
@@ -190,8 +190,8 @@ def check_duplicates(entries: Entries, grid: LabelledShape) -> None:
         for i, j in zip(earlier[first].tolist(), later[first].tolist(), strict=True)
     ]
     msg = (
-        f"every entry may be observed once, got repeats: {listing(named, repeat.size)}; "
-        "merge them first, or read the table with duplicates='mean'"
+        f"Every entry may be observed once, got repeats: {listing(named, repeat.size)}; "
+        "merge them first, or read the table with duplicates='mean'."
     )
     raise DuplicateEntryError(msg)
 

@@ -85,7 +85,7 @@ class Labels:
         try:
             found = np.fromiter((get(label, -1) for label in wanted), np.intp, len(wanted))
         except TypeError:
-            msg = f"{self._axis} labels must be hashable (text, numbers, dates, tuples)"
+            msg = f"{self._axis.capitalize()} labels must be hashable (text, numbers, dates, tuples)."
             raise LabelError(msg) from None
         if found.size and found.min() < 0:
             unknown = list(dict.fromkeys(wanted[k] for k in np.flatnonzero(found < 0)))
@@ -96,7 +96,7 @@ class Labels:
         """Say which labels are unknown, and what they may have been meant to be."""
         named = listing([f"{label!r}{self._hint(label)}" for label in unknown[:3]], len(unknown))
         known = listing([repr(label) for label in self._values[:3]], len(self._values))
-        return f"unknown {self._axis} label {named}; the {self._axis} labels are {known}"
+        return f"Unknown {self._axis} label {named}; the {self._axis} labels are {known}."
 
     def _hint(self, label: Any) -> str:
         """Return the closest known label as a question, or nothing."""
@@ -125,7 +125,7 @@ class Labels:
         return hash(self._values)
 
     def __setattr__(self, name: str, value: object) -> None:
-        msg = f"Labels are immutable: cannot set {name!r}"
+        msg = f"Labels are immutable: cannot set {name!r}."
         raise AttributeError(msg)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -143,12 +143,12 @@ def _rebuild(values: tuple[Any, ...], axis: str) -> Labels:
 def plain_items(values: Iterable[Any], axis: str) -> list[Any]:
     """Return the labels as a list of Python objects (text, int, float, datetime)."""
     if isinstance(values, (str, bytes)):
-        msg = f"{axis} labels must be a sequence of labels, got one text {values!r}; pass a list"
+        msg = f"{axis.capitalize()} labels must be a sequence of labels, got one text {values!r}; pass a list."
         raise LabelError(msg)
     if not isinstance(values, np.ndarray):
         return list(values)
     if values.ndim != 1:
-        msg = f"{axis} labels must be one-dimensional, got an array of shape {values.shape}"
+        msg = f"{axis.capitalize()} labels must be one-dimensional, got an array of shape {values.shape}."
         raise LabelError(msg)
     if values.dtype.kind == "M":
         return _plain_dates(values)
@@ -180,19 +180,19 @@ def _positions(items: tuple[Any, ...], axis: str) -> dict[Hashable, int]:
     missing = [k for k, label in enumerate(items) if is_missing(label)]
     if missing:
         where = listing([f"position {k} ({items[k]!r})" for k in missing[:3]], len(missing))
-        msg = f"missing {axis} label at {where}; give every {axis} a label of its own"
+        msg = f"Missing {axis} label at {where}; give every {axis} a label of its own."
         raise LabelError(msg)
     try:
         positions = {label: k for k, label in enumerate(items)}
     except TypeError:
-        msg = f"{axis} labels must be hashable (text, numbers, dates, tuples)"
+        msg = f"{axis.capitalize()} labels must be hashable (text, numbers, dates, tuples)."
         raise LabelError(msg) from None
     if len(positions) < len(items):
         # The dict holds the last position of each label: any other position is a repeat's first.
         repeats = (label for k, label in enumerate(items) if positions[label] != k)
         first = list(itertools.islice(dict.fromkeys(repeats), 3))
         named = ", ".join(f"{r!r} (positions {_where(items, r)})" for r in first)
-        msg = f"{axis} labels must be distinct, got repeats: {named}; rename or merge them"
+        msg = f"{axis.capitalize()} labels must be distinct, got repeats: {named}; rename or merge them."
         raise LabelError(msg)
     return positions
 

@@ -369,11 +369,11 @@ position 1; is the shape right?
     __hash__ = None  # type: ignore[assignment]  # equality compares arrays
 
     def __setattr__(self, name: str, value: object) -> None:
-        msg = f"Observations are immutable: cannot set {name!r}; see with_values and take"
+        msg = f"Observations are immutable: cannot set {name!r}; see with_values and take."
         raise AttributeError(msg)
 
     def __delattr__(self, name: str) -> None:
-        msg = f"Observations are immutable: cannot delete {name!r}"
+        msg = f"Observations are immutable: cannot delete {name!r}."
         raise AttributeError(msg)
 
     def __copy__(self) -> Observations:
@@ -412,7 +412,7 @@ def _rebuild(entries: Entries, grid: LabelledShape) -> Observations:
 def _require(labels: Labels | None, axis: str) -> Labels:
     """Return the labels, or say that there are none."""
     if labels is None:
-        msg = f"the {axis}s have no labels; use their indices, or give {axis[:3]}_labels"
+        msg = f"The {axis}s have no labels; use their indices, or give {axis[:3]}_labels."
         raise LabelError(msg)
     return labels
 

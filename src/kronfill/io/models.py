@@ -173,7 +173,7 @@ def load(path: Any, *, verify: bool = True, functions: Any = None) -> Any:
     except (ModelFileError, MissingDependencyError, MemoryLimitError):
         raise
     except Exception as error:  # constructors may raise anything at values that no model has
-        said = str(error)[:300] or type(error).__name__
+        said = str(error)[:300].rstrip(".") or type(error).__name__
         msg = f"{target} is damaged or was changed: {said}. Copy or save it again."
         raise ModelFileError(msg + _of_another(manifest.get("kronfill"))) from error
 

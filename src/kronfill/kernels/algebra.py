@@ -69,8 +69,8 @@ class _Composite(Kernel):
         sizes = [part.n for part in flat]
         if len(set(sizes)) != 1:
             msg = (
-                f"kernels over different numbers of items cannot be combined with "
-                f"'{self._symbol}', got {sizes}; bring them to the same items with kernel.take"
+                f"Kernels over different numbers of items cannot be combined with "
+                f"'{self._symbol}', got {sizes}; bring them to the same items with kernel.take."
             )
             raise KernelError(msg)
         self._set(n=sizes[0], labels=_common_labels(flat), parts=tuple(flat), **inherited(*parts))
@@ -99,7 +99,7 @@ class _Composite(Kernel):
         if len(new) != len(self.parts):
             msg = (
                 f"Parts has {len(new)} descriptions of the new items but {self!r} has "
-                f"{len(self.parts)} parts; give one for each"
+                f"{len(self.parts)} parts; give one for each."
             )
             raise KernelError(msg)
         return new
@@ -165,7 +165,7 @@ class Scaled(Kernel):
 
     def __init__(self, base: Kernel, scale: float) -> None:
         if not (np.isfinite(scale) and scale > 0):
-            msg = f"a kernel can be multiplied by a positive finite number, got {scale!r}"
+            msg = f"A kernel can be multiplied by a positive finite number, got {scale!r}."
             raise ParameterError(msg)
         inner, before = (base.base, base.scale) if isinstance(base, Scaled) else (base, 1.0)
         self._set(n=base.n, labels=base.labels, base=inner, scale=before * scale, **inherited(base))
@@ -306,7 +306,7 @@ def _inverse_root(diagonal: Floats, kind: str, base: Kernel) -> Floats:
         msg = (
             f"{base!r} cannot be normalized: {zero.size} {kind}items have no similarity with "
             f"themselves ({kind}items {first}); leave them out (kernel.take) or add "
-            "kronfill.kernels.identity(n)"
+            "kronfill.kernels.identity(n)."
         )
         raise KernelError(msg)
     root: Floats = 1.0 / np.sqrt(diagonal)
@@ -320,8 +320,8 @@ def _common_labels(parts: list[Kernel]) -> tuple[Any, ...] | None:
             pairs = zip(labelled[0], labels, strict=True)
             where, (one, other) = next((i, p) for i, p in enumerate(pairs) if p[0] != p[1])
             msg = (
-                f"the kernels are over differently labelled items: item {where} is {one!r} in one "
-                f"and {other!r} in the other; bring them into the same order with kernel.take"
+                f"The kernels are over differently labelled items: item {where} is {one!r} in one "
+                f"and {other!r} in the other; bring them into the same order with kernel.take."
             )
             raise LabelError(msg)
     return labelled[0] if labelled else None
@@ -333,8 +333,8 @@ def _same_length(pieces: Iterator[Floats]) -> Iterator[Floats]:
     for piece in pieces:
         if length is not None and piece.shape[0] != length:
             msg = (
-                f"the parts of the kernel were given {length} and {piece.shape[0]} new items; "
-                "give each part the same ones"
+                f"The parts of the kernel were given {length} and {piece.shape[0]} new items; "
+                "give each part the same ones."
             )
             raise ShapeError(msg)
         length = piece.shape[0]

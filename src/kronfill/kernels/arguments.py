@@ -34,12 +34,12 @@ def as_positions(items: npt.ArrayLike | None, n: int, name: str) -> Index | None
         msg = (
             f"{name} must be a one-dimensional array of integer positions, got "
             f"{array.ndim}-dimensional {array.dtype}; a mask is turned into positions by "
-            "np.flatnonzero"
+            "np.flatnonzero."
         )
         raise IndexRangeError(msg)
     (bad,) = np.nonzero((array < 0) | (array >= n))
     if bad.size:
-        msg = f"{name} has {array[bad[0]]} at place {bad[0]}; allowed are 0 to {n - 1}"
+        msg = f"{name} has {array[bad[0]]} at place {bad[0]}; allowed are 0 to {n - 1}."
         raise IndexRangeError(msg)
     return array.astype(np.intp, copy=False)
 
@@ -52,7 +52,7 @@ def positions_from_key(key: Any, n: int, name: str) -> tuple[Index | None, bool]
     array = plain_array(key, name)
     if array.dtype == bool:
         if array.shape != (n,):
-            msg = f"{name}: a mask must have shape ({n},), got {array.shape}"
+            msg = f"{name}: a mask must have shape ({n},), got {array.shape}."
             raise IndexRangeError(msg)
         return np.flatnonzero(array), False
     single = array.ndim == 0
@@ -80,7 +80,7 @@ def real_at_least(value: Any, lowest: float, name: str, *, strict: bool = False)
     number = float(value) if isinstance(value, Real) else np.nan
     if not np.isfinite(number) or number < lowest or (strict and number == lowest):
         bound = "above" if strict else "at least"
-        msg = f"{name} must be a finite number {bound} {lowest:g}, got {value!r}"
+        msg = f"{name} must be a finite number {bound} {lowest:g}, got {value!r}."
         raise ParameterError(msg)
     return number
 
@@ -88,7 +88,7 @@ def real_at_least(value: Any, lowest: float, name: str, *, strict: bool = False)
 def positive_integer(value: Any, name: str) -> int:
     """Check a whole number of at least one."""
     if type(value) is bool or not isinstance(value, Integral) or value < 1:
-        msg = f"{name} must be a positive integer, got {value!r}"
+        msg = f"{name} must be a positive integer, got {value!r}."
         raise ParameterError(msg)
     return int(value)
 
@@ -105,7 +105,7 @@ def positive_values(value: Any, width: int, name: str) -> float | Floats:
         shape = "" if array.ndim == 0 else f" of shape {array.shape}"
         msg = (
             f"{name} must be a positive number or {width} of them, one per encoded feature; "
-            f"got {value!r}{shape}"
+            f"got {value!r}{shape}."
         )
         raise ParameterError(msg)
     return array if array.ndim else float(array)

@@ -42,11 +42,11 @@ class Immutable:
         return other
 
     def __setattr__(self, name: str, value: object) -> None:
-        msg = f"a kernel cannot be changed (setting {name!r}); build a new one instead"
+        msg = f"A kernel cannot be changed (setting {name!r}); build a new one instead."
         raise AttributeError(msg)
 
     def __delattr__(self, name: str) -> None:
-        msg = f"a kernel cannot be changed (deleting {name!r}); build a new one instead"
+        msg = f"A kernel cannot be changed (deleting {name!r}); build a new one instead."
         raise AttributeError(msg)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -147,7 +147,7 @@ class Kernel(Immutable, Stored, ABC):
 
     def _factor_new(self, factor: LowRankFactor, new: Any) -> Floats:
         if factor.pivots is None:
-            msg = f"{self!r} has no explicit factor; hand in the one that kernel.factor() returned"
+            msg = f"{self!r} has no explicit factor; hand in the one that kernel.factor() returned."
             raise KernelError(msg)
         return factor.extend(self._cross(new, factor.pivots))
 
@@ -247,8 +247,8 @@ class Kernel(Immutable, Stored, ABC):
         array = np.asarray(finite_numbers(V, "V", "an array of numbers"), order="C")
         if array.ndim not in {1, 2} or array.shape[0] != self.n:
             msg = (
-                f"a kernel of {self.n} items multiplies an array of shape ({self.n},) or "
-                f"({self.n}, k), got {array.shape}"
+                f"A kernel of {self.n} items multiplies an array of shape ({self.n},) or "
+                f"({self.n}, k), got {array.shape}."
             )
             raise ShapeError(msg)
         product = self._apply(array.reshape(self.n, -1))
@@ -294,7 +294,7 @@ class Kernel(Immutable, Stored, ABC):
             ``phi_new`` with ``phi_new @ factor.phi.T ~= kernel.cross(new)``.
         """
         if factor.n != self.n:
-            msg = f"the factor has {factor.n} items but the kernel {self.n}; they do not belong"
+            msg = f"The factor has {factor.n} items but the kernel {self.n}; they do not belong."
             raise KernelError(msg)
         return self._factor_new(factor, new)
 
@@ -332,7 +332,7 @@ class Kernel(Immutable, Stored, ABC):
         """
         where = as_positions(items, self.n, "items")
         if where is None or where.size == 0:
-            msg = "items is empty; a kernel needs at least one item"
+            msg = "items is empty; a kernel needs at least one item."
             raise KernelError(msg)
         labels = None if self.labels is None else tuple(self.labels[i] for i in where)
         taken = self._take(where, labels)
@@ -391,7 +391,7 @@ class Kernel(Immutable, Stored, ABC):
 
     def __getitem__(self, key: Any) -> Floats | float:
         if not isinstance(key, tuple) or len(key) != 2:
-            msg = f"a kernel takes two positions, kernel[rows, cols]; got {key!r}"
+            msg = f"A kernel takes two positions, kernel[rows, cols]; got {key!r}."
             raise IndexRangeError(msg)
         rows, one_row = positions_from_key(key[0], self.n, "rows")
         cols, one_col = positions_from_key(key[1], self.n, "cols")
@@ -435,7 +435,7 @@ class Kernel(Immutable, Stored, ABC):
         right = self.n if cols is None else cols.size
         if left * right > _LARGE:
             advice = "Ask for smaller blocks, or for a low-rank factor (kernel.factor())."
-            require_memory(8 * left * right, f"a {left} x {right} block of the kernel", advice)
+            require_memory(8 * left * right, f"A {left} x {right} block of the kernel", advice)
 
 
 def inherited(*parts: Kernel) -> dict[str, bool]:

@@ -197,7 +197,7 @@ class Tanimoto(FeatureKernel):
         if stored.size and stored.min() < 0:
             msg = (
                 f"Tanimoto similarity is for counts and 0/1 features, got {stored.min():g}; "
-                "use rbf or linear for features of either sign"
+                "use rbf or linear for features of either sign."
             )
             raise FeatureError(msg)
         return encoded

@@ -48,15 +48,15 @@ class ArrayEncoder(Stored):
         """Return the features of new items as an array or a sparse matrix."""
         if is_frame(new):
             msg = (
-                "the kernel was built from an array, so new items cannot be matched by column "
-                f"name; give an array with {self.width} columns (frame.to_numpy())"
+                "The kernel was built from an array, so new items cannot be matched by column "
+                f"name; give an array with {self.width} columns (frame.to_numpy())."
             )
             raise FeatureError(msg)
         values = as_matrix(new, self.width)
         if values.shape[1] != self.width:
             msg = (
-                f"new items have {values.shape[1]} features, but the known ones {self.width}; "
-                "give the same columns in the same order"
+                f"New items have {values.shape[1]} features, but the known ones {self.width}; "
+                "give the same columns in the same order."
             )
             raise FeatureError(msg)
         return values
@@ -109,12 +109,12 @@ class FrameEncoder(Stored):
         wrong = [(kind, name) for kind in kinds if kind not in allowed for name in kinds[kind]]
         if wrong:
             msg = (
-                f"column {wrong[0][1]!r} is of kind {wrong[0][0]!r}; this kernel takes columns of "
-                f"kind {', '.join(sorted(allowed))} only: drop or encode it first"
+                f"Column {wrong[0][1]!r} is of kind {wrong[0][0]!r}; this kernel takes columns of "
+                f"kind {', '.join(sorted(allowed))} only: drop or encode it first."
             )
             raise FeatureError(msg)
         if frame.shape[0] == 0 or frame.shape[1] == 0:
-            msg = f"features need at least one item and one column, got shape {frame.shape}"
+            msg = f"features need at least one item and one column, got shape {frame.shape}."
             raise FeatureError(msg)
         _refuse_infinite(frame, kinds)
         _warn_of_names(frame, kinds)
@@ -131,16 +131,16 @@ class FrameEncoder(Stored):
         wanted = ", ".join(repr(name) for name in self.columns)
         if not is_frame(new):
             msg = (
-                "the kernel was built from a data frame; give new items as one with the columns "
-                f"{wanted}, got {type(new).__name__}"
+                "The kernel was built from a data frame; give new items as one with the columns "
+                f"{wanted}, got {type(new).__name__}."
             )
             raise FeatureError(msg)
         table = as_pandas(new)
         missing = [name for name in self.columns if name not in table.columns]
         if missing:
             msg = (
-                f"new items lack the columns {missing}; needed are {wanted}. One item is a data "
-                "frame with one line: frame.iloc[[0]]"
+                f"New items lack the columns {missing}; needed are {wanted}. One item is a data "
+                "frame with one line: frame.iloc[[0]]."
             )
             raise FeatureError(msg)
         if len(table) == 0:
@@ -172,8 +172,8 @@ class FrameEncoder(Stored):
             for name in names:
                 if before[name] != kind:
                     msg = (
-                        f"column {name!r} of the new items is of kind {kind!r}, among the known "
-                        f"items it is {before[name]!r}; convert it to the same type"
+                        f"Column {name!r} of the new items is of kind {kind!r}, among the known "
+                        f"items it is {before[name]!r}; convert it to the same type."
                     )
                     raise FeatureError(msg)
 
@@ -224,7 +224,7 @@ def _refuse_infinite(frame: Any, kinds: dict[str, list[Any]]) -> None:
         (bad,) = np.nonzero(~np.isfinite(frame[name].to_numpy()))
         if bad.size:
             item = frame.index[bad[0]]
-            msg = f"column {name!r} is infinite at item {item!r}; all features must be finite"
+            msg = f"Column {name!r} is infinite at item {item!r}; all features must be finite."
             raise NonFiniteError(msg)
 
 
@@ -240,7 +240,7 @@ def as_matrix(features: Any, width: int | None) -> Any:
     except TypeError as error:
         msg = (
             f"features must be numbers, got {type(features).__name__}: {error}; give columns of "
-            "other kinds (strings, dates) in a data frame"
+            "other kinds (strings, dates) in a data frame."
         )
         raise FeatureError(msg) from error
     if array.ndim == 1 and width in (None, 1):
@@ -248,7 +248,7 @@ def as_matrix(features: Any, width: int | None) -> Any:
     if array.ndim != 2:
         msg = (
             f"features must be two-dimensional (items, features), got shape {array.shape}; a "
-            "single item with several features is np.reshape(x, (1, -1))"
+            "single item with several features is np.reshape(x, (1, -1))."
         )
         raise ShapeError(msg)
     _refuse_bad(array, array)
@@ -267,11 +267,11 @@ def _refuse_bad(values: Any, matrix: Any) -> None:
         item, column, value = int(dense.row[flat]), int(dense.col[flat]), float(dense.data[flat])
     if np.isnan(value):
         msg = (
-            f"feature {column} is missing (NaN) at item {item}; fill it in "
-            "(sklearn.impute.SimpleImputer) or drop the item or the feature"
+            f"Feature {column} is missing (NaN) at item {item}; fill it in "
+            "(sklearn.impute.SimpleImputer) or drop the item or the feature."
         )
         raise FeatureError(msg)
-    msg = f"feature {column} is {value} at item {item}; all features must be finite"
+    msg = f"Feature {column} is {value} at item {item}; all features must be finite."
     raise NonFiniteError(msg)
 
 
@@ -281,7 +281,7 @@ def _warn_of_names(frame: Any, kinds: dict[str, list[Any]]) -> None:
         count = frame[name].nunique()
         if len(frame) >= 20 and count > 0.9 * len(frame):
             msg = (
-                f"column {name!r} has {count} different texts for {len(frame)} items, each of them "
+                f"Column {name!r} has {count} different texts for {len(frame)} items, each of them "
                 "a category of its own. Dates are read with pd.to_datetime; drop names and ids."
             )
             warnings.warn(msg, KronfillWarning, stacklevel=6)
@@ -304,7 +304,7 @@ def columns_as_numbers(table: Any) -> tuple[Any, dict[str, list[Any]]]:
     for name in table.columns:
         column = table[name]
         if getattr(column, "ndim", 1) != 1:
-            msg = f"the table has more than one column called {name!r}; rename them"
+            msg = f"The table has more than one column called {name!r}; rename them."
             raise FeatureError(msg)
         _refuse_missing(column, name)
         kind, values = _read_column(column, name, pandas)
@@ -319,9 +319,9 @@ def _refuse_missing(column: Any, name: Any) -> None:
         items = ", ".join(repr(label) for label in column.index[missing[:3]].tolist())
         more = ", ..." if missing.size > 3 else ""
         msg = (
-            f"column {name!r} has {count_of(missing.size, 'missing value')}, at {items}{more}; "
+            f"Column {name!r} has {count_of(missing.size, 'missing value')}, at {items}{more}; "
             "fill what is missing (sklearn.impute.SimpleImputer, frame.fillna) or drop the items "
-            "or the column"
+            "or the column."
         )
         raise FeatureError(msg)
 
@@ -343,7 +343,7 @@ def _read_column(column: Any, name: Any, pandas: Any) -> tuple[str, Any]:
     if inside in {"timedelta", "timedelta64"}:
         return "number", pandas.to_timedelta(column) / pandas.Timedelta(days=1)
     msg = (
-        f"column {name!r} holds {inside} values ({column.dtype}); allowed are numbers, booleans, "
-        "dates, strings and categories: convert or drop it"
+        f"Column {name!r} holds {inside} values ({column.dtype}); allowed are numbers, booleans, "
+        "dates, strings and categories: convert or drop it."
     )
     raise FeatureError(msg)

@@ -97,7 +97,7 @@ class FeatureTable(Stored):
             values, labels = as_matrix(features, None), None
             encoder = ArrayEncoder(int(values.shape[1]))
         if values.shape[0] == 0 or values.shape[1] == 0:
-            msg = f"features need at least one item and one column, got shape {values.shape}"
+            msg = f"features need at least one item and one column, got shape {values.shape}."
             raise FeatureError(msg)
         return cls(values, labels, encoder)
 

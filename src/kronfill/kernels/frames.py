@@ -68,26 +68,26 @@ def labelled_square(frame: Any, name: str) -> tuple[Floats, Labels]:
         twice = table.columns[table.columns.duplicated()].append(
             table.index[table.index.duplicated()]
         )
-        msg = f"{name} has the label {twice[0]!r} twice; every item may appear only once"
+        msg = f"{name} has the label {twice[0]!r} twice; every item may appear only once."
         raise LabelError(msg)
     if table.shape[0] != table.shape[1]:
         msg = (
             f"{name} must be a square table of similarities, got shape {table.shape}; to build "
-            "a kernel from a table of features use kronfill.kernels.rbf(features) or .linear"
+            "a kernel from a table of features use kronfill.kernels.rbf(features) or .linear."
         )
         raise KernelError(msg)
     odd = table.index.symmetric_difference(table.columns, sort=False)
     if len(odd):
         msg = (
-            f"the rows and columns of {name} must be the same items, but {odd[0]!r} is only in one "
-            f"of them ({count_of(len(odd), 'such label')}); give both the same labels, or pass a "
-            "bare array (frame.to_numpy())"
+            f"{name} has different rows and columns: they must be the same items, but {odd[0]!r} is "
+            f"only in one of them ({count_of(len(odd), 'such label')}); give both the same labels, "
+            "or pass a bare array (frame.to_numpy())."
         )
         raise LabelError(msg)
     ordered = table[table.index]
     try:
         values = ordered.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
-        msg = f"{name} must hold numbers only: {error}"
+        msg = f"{name} must hold numbers only: {error}."
         raise FeatureError(msg) from error
     return values, frame_labels(table)

@@ -130,13 +130,13 @@ def _size_and_labels(n: int | Sequence[Any]) -> tuple[int, tuple[Any, ...] | Non
     if isinstance(n, int | np.integer):
         size = int(n)
     elif isinstance(n, str) or not hasattr(n, "__len__"):
-        msg = f"n must be a number of items or a sequence of labels, got {n!r}"
+        msg = f"n must be a number of items or a sequence of labels, got {n!r}."
         raise KernelError(msg)
     else:
         labels = checked_labels(n, len(n))
         size = len(labels)
     if size < 1:
-        msg = f"a kernel needs at least one item, got {n!r}"
+        msg = f"A kernel needs at least one item, got {n!r}."
         raise KernelError(msg)
     return size, labels
 
@@ -168,7 +168,7 @@ def as_kernel(obj: Any, name: str = "row_kernel") -> Kernel:
     if not known:
         msg = (
             f"{name} must be a kernel (kronfill.kernels.rbf(features), ...) or a symmetric positive"
-            f" semidefinite matrix (array, scipy.sparse, data frame), got {type(obj).__name__}"
+            f" semidefinite matrix (array, scipy.sparse, data frame), got {type(obj).__name__}."
         )
         raise KernelError(msg)
     return _precomputed(obj, None, name, copy=False)
@@ -193,10 +193,10 @@ class SimilarityKernel(Kernel):
         _, diagonal = similarities(new, self)
         if np.isnan(diagonal).any():
             msg = (
-                f"the similarity of the new items with themselves is needed, and {self!r} cannot "
+                f"The similarity of the new items with themselves is needed, and {self!r} cannot "
                 "know it; describe new items by the pair (similarities, diagonal), or by a table "
                 "with a column for each new item beside those of the known ones. Predictions "
-                "without standard deviations do without it"
+                "without standard deviations do without it."
             )
             raise KernelError(msg)
         return diagonal
@@ -347,15 +347,15 @@ def checked_labels(given: Sequence[Any], n: int) -> tuple[Any, ...]:
     """Return the labels of n items, if there is one for each and none twice."""
     labels = tuple(given)
     if len(labels) != n:
-        msg = f"got {len(labels)} labels for {n} items; give one for each"
+        msg = f"Got {len(labels)} labels for {n} items; give one for each."
         raise LabelError(msg)
     seen: set[Any] = set()
     for label in labels:
         if is_missing(label):
-            msg = f"the label of item {len(seen)} is missing ({label!r}); give every item one"
+            msg = f"The label of item {len(seen)} is missing ({label!r}); give every item one."
             raise LabelError(msg)
         if label in seen:
-            msg = f"the label {label!r} appears twice; every item may appear only once"
+            msg = f"The label {label!r} appears twice; every item may appear only once."
             raise LabelError(msg)
         seen.add(label)
     return labels
@@ -374,6 +374,6 @@ def _count(new: Any) -> int:
     else:
         count = -1
     if count < 0:
-        msg = f"new items must be a number of items or something with a length, got {new!r}"
+        msg = f"New items must be a number of items or something with a length, got {new!r}."
         raise KernelError(msg)
     return count

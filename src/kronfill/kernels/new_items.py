@@ -61,22 +61,22 @@ def similarities(
             diagonal = diagonal.reindex(given.index)
     else:
         if sparse.issparse(given):
-            given = own_sparse(given, "the similarities of new items").toarray()
-        cross = finite_numbers(given, "the similarities of new items").copy()
+            given = own_sparse(given, "The similarities of new items").toarray()
+        cross = finite_numbers(given, "The similarities of new items").copy()
         if cross.ndim != 2 or cross.shape[1] != kernel.n:
             msg = (
-                f"new items of {kernel!r} are described by their similarities with its {kernel.n} "
-                f"items, an array of shape (k, {kernel.n}); got shape {cross.shape}"
+                f"New items of {kernel!r} are described by their similarities with its {kernel.n} "
+                f"items, an array of shape (k, {kernel.n}); got shape {cross.shape}."
             )
             raise ShapeError(msg)
         selves = np.full(len(cross), np.nan)
     if diagonal is None:
         return cross, selves
-    selves = finite_numbers(diagonal, "the diagonal of new items").copy()
+    selves = finite_numbers(diagonal, "The diagonal of new items").copy()
     if selves.shape != (cross.shape[0],) or (selves < 0).any():
         msg = (
-            f"the diagonal must hold {cross.shape[0]} numbers that are not negative, one for each "
-            f"new item; got shape {selves.shape}, smallest {selves.min(initial=0.0):g}"
+            f"The diagonal must hold {cross.shape[0]} numbers that are not negative, one for each "
+            f"new item; got shape {selves.shape}, smallest {selves.min(initial=0.0):g}."
         )
         raise ShapeError(msg)
     return cross, selves

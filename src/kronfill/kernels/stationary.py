@@ -91,7 +91,7 @@ def matern(features: Any, length_scale: LengthScale = "median", nu: float = 1.5)
            [0.368, 1.   ]])
     """
     if nu not in (0.5, 1.5, 2.5):
-        msg = f"nu must be 0.5, 1.5 or 2.5, got {nu!r}; for a smooth kernel use rbf"
+        msg = f"nu must be 0.5, 1.5 or 2.5, got {nu!r}; for a smooth kernel use rbf."
         raise ParameterError(msg)
     return Matern(FeatureTable.from_data(features), length_scale, float(nu))
 
@@ -132,8 +132,11 @@ def periodic(
     """
     table = FeatureTable.from_data(features, scale=False, kinds=_NUMERIC)
     if sparse.issparse(table.values):
-        msg = "a periodic kernel takes dense features (zero is no special point of a circle)"
-        raise FeatureError(msg + ": pass features.toarray()")
+        msg = (
+            "A periodic kernel takes dense features, for zero is no special point of a circle; "
+            "pass features.toarray()."
+        )
+        raise FeatureError(msg)
     return Periodic(
         table,
         positive_values(period, table.width, "period"),
@@ -157,7 +160,7 @@ class _Scaled(FeatureKernel):
         resolved: float | Floats
         if isinstance(length_scale, str):
             if length_scale != "median":
-                msg = f"length_scale must be 'median' or positive, got {length_scale!r}"
+                msg = f"length_scale must be 'median' or positive, got {length_scale!r}."
                 raise ParameterError(msg)
             resolved = _median_distance(values)
         else:

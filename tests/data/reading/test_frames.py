@@ -190,17 +190,17 @@ LONG = {"r": ["a", "b"], "c": [1, 2], "v": [1.0, 2.0]}
 BAD_LONG = [
     ({"v": [1.0, None]}, {}, NonFiniteError, r"no value at line 1 \(row 1 'b', column 1 2\)"),
     ({"v": [1.0, np.inf]}, {}, NonFiniteError, r"inf at position 1 \(row 1 'b', column 1 2\)"),
-    ({"v": ["x", "y"]}, {}, DataError, "column 'v' must hold numbers, got"),
+    ({"v": ["x", "y"]}, {}, DataError, "Column 'v' must hold numbers, got"),
     ({"r": ["a", None]}, {}, LabelError, "'r' has no row label at line 1"),
     ({"c": [np.nan, 1.0]}, {}, LabelError, "'c' has no column label at line 0"),
     ({"r": ["a", "a"], "c": [1, 1]}, {}, DuplicateEntryError, "duplicates='mean'"),
     ({"w": [1.0, -1.0]}, {"weight": "w"}, DataError, "negative, got -1.0 at position 1"),
     ({"w": [1.0, None]}, {"weight": "w"}, NonFiniteError, "weights must be finite, got nan"),
-    ({}, {"row_labels": ["a", "c"]}, LabelError, "unknown row label 'b'"),
+    ({}, {"row_labels": ["a", "c"]}, LabelError, "Unknown row label 'b'"),
     ({}, {"value": "score"}, ParameterError, "value='score': .* no such column; it"),
-    ({}, {"row": "v"}, ParameterError, "three columns"),
+    ({}, {"row": "v"}, ParameterError, "Three columns"),
     ({}, {"duplicates": "sum"}, ParameterError, "'error' or 'mean', got 'sum'"),
-    ({"r": [["a"], ["b"]]}, {}, LabelError, "column 'r' cannot hold row labels"),
+    ({"r": [["a"], ["b"]]}, {}, LabelError, "Column 'r' cannot hold row labels"),
     ({"r": [], "c": [], "v": []}, {}, EmptyDataError, "no lines"),
 ]  # fmt: skip
 
@@ -213,9 +213,9 @@ def test_bad_long_tables_are_named(make, change, options, error, text):
 
 
 def test_what_is_no_table():
-    with pytest.raises(DataError, match="cannot read a list as a table"):
+    with pytest.raises(DataError, match="Cannot read a list as a table"):
         Observations.from_long([(0, 0, 1.0)])
-    with pytest.raises(ParameterError, match="three columns"):
+    with pytest.raises(ParameterError, match="Three columns"):
         Observations.from_long(pd.DataFrame({"r": [1], "v": [2]}))
     twice = pd.DataFrame([[0, 0, 1.0]], columns=["r", "r", "v"])
     with pytest.raises(ParameterError, match="more than one such column"):
@@ -361,17 +361,17 @@ BAD_MATRICES = [
     (sparse_nan, NonFiniteError, r"nan at position 0 \(row 0, column 1\)"),
     (scipy.sparse.coo_array((2, 2)), EmptyDataError, "no observation"),
     (scipy.sparse.coo_array([1.0, 2.0]), ShapeError, "two dimensions"),
-    ([[np.nan, np.nan]], EmptyDataError, "all 2 entries are missing"),
-    (pd.DataFrame({"a": [np.nan]}), EmptyDataError, "all 1 entries are missing"),
+    ([[np.nan, np.nan]], EmptyDataError, "All 2 entries are missing"),
+    (pd.DataFrame({"a": [np.nan]}), EmptyDataError, "All 1 entries are missing"),
     (np.zeros((0, 3)), EmptyDataError, "without entries"),
     ([1.0, 2.0], ShapeError, r"two dimensions, got an array of shape \(2,\)"),
     ([[1.0], [2.0, 3.0]], ShapeError, "differ in length"),
     ([["a"]], DataError, "must be real numbers"),
     (np.array([["a"]], object), DataError, "must hold real numbers"),
     ([[1j]], DataError, "complex"),
-    (pd.DataFrame({"a": [1.0], "b": ["x"]}), DataError, "column 'b' must hold numbers"),
-    (pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020"])}), DataError, "column 'b'"),
-    (pl.DataFrame({"a": [1.0], "b": ["x"]}), DataError, "column 'b' must hold numbers"),
+    (pd.DataFrame({"a": [1.0], "b": ["x"]}), DataError, "Column 'b' must hold numbers"),
+    (pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020"])}), DataError, "Column 'b'"),
+    (pl.DataFrame({"a": [1.0], "b": ["x"]}), DataError, "Column 'b' must hold numbers"),
     (pd.DataFrame([[1.0], [2.0]], index=["a", "a"]), LabelError, "'a' .positions 0 and 1"),
 ]
 

@@ -92,7 +92,7 @@ def test_computed_once_by_many_threads(graph):
 BAD = {
     "directed": (nx.DiGraph([(0, 1)]), KernelError, r"graph.to_undirected\(\)"),
     "no nodes": (nx.Graph(), ShapeError, "at least one node"),
-    "negative": ([[0, -1], [-1, 0]], KernelError, "an edge weight is -1"),
+    "negative": ([[0, -1], [-1, 0]], KernelError, "An edge weight is -1"),
     "asymmetric": ([[0, 1], [0, 0]], NotSymmetricError, r"entries \(0, 1\) and \(1, 0\) differ"),
     "sparse": (sparse.csr_array([[0, 1.0], [0, 0]]), NotSymmetricError, "differ by 1"),
     "square": (np.ones((2, 3)), ShapeError, r"square with at least one node, got \(2, 3\)"),

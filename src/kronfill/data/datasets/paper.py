@@ -108,7 +108,7 @@ def make_paper_matrix(
     n_factors = _whole("rank", rank, 1)
     m = _whole("m", m, 1)
     if m > n_rows * n_cols:
-        msg = f"m must be at most N * L = {n_rows * n_cols}, got {m}"
+        msg = f"m must be at most N * L = {n_rows * n_cols}, got {m}."
         raise ParameterError(msg)
     _positive("snr", snr)
     _positive("power", power, finite=True)
@@ -141,7 +141,7 @@ def _paper_kernel(size: int, exponent: float) -> Floats:
     if smallest < -1e-10 * size:
         msg = (
             f"exponent={exponent} gives a kernel that is not positive semidefinite "
-            f"(smallest eigenvalue {smallest:.3g}); try a value between 0.5 and 3"
+            f"(smallest eigenvalue {smallest:.3g}); try a value between 0.5 and 3."
         )
         raise ParameterError(msg)
     return frozen(scipy.linalg.circulant(column))
@@ -152,10 +152,10 @@ def _whole(name: str, value: Any, low: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        msg = f"{name} must be an integer, got {value!r}"
+        msg = f"{name} must be an integer, got {value!r}."
         raise ParameterError(msg) from None
     if number < low:
-        msg = f"{name} must be at least {low}, got {number}"
+        msg = f"{name} must be at least {low}, got {number}."
         raise ParameterError(msg)
     return number
 
@@ -164,7 +164,7 @@ def _positive(name: str, value: float, *, finite: bool = False) -> float:
     """Return a parameter that is a positive number, finite if asked for."""
     valid = isinstance(value, (int, float, np.integer, np.floating)) and value > 0
     if not valid or (finite and not np.isfinite(value)):
-        msg = f"{name} must be a positive {'finite ' if finite else ''}number, got {value!r}"
+        msg = f"{name} must be a positive {'finite ' if finite else ''}number, got {value!r}."
         raise ParameterError(msg)
     return float(value)
 
@@ -174,5 +174,5 @@ def _generator(random_state: int | np.random.Generator | None) -> np.random.Gene
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
-        msg = f"random_state must be None, an int >= 0 or a Generator, got {random_state!r}"
+        msg = f"random_state must be None, an int >= 0 or a Generator, got {random_state!r}."
         raise ParameterError(msg) from None

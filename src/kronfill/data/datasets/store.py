@@ -41,7 +41,7 @@ def data_directories(data_home: str | os.PathLike[str] | None = None) -> tuple[P
         try:
             return (Path(data_home).expanduser(),)
         except TypeError:
-            msg = f"data_home must be a path or None, got {data_home!r}"
+            msg = f"data_home must be a path or None, got {data_home!r}."
             raise ParameterError(msg) from None
     named = os.environ.get(VARIABLE)
     return (*((Path(named).expanduser(),) if named else ()), _of_the_user())

@@ -81,9 +81,9 @@ class FrameLike(ABC):
     def _refuse(self, position: int, dtype: object) -> DataError:
         """Build the error for a column that does not hold numbers."""
         return DataError(
-            f"column {self.names[position]!r} must hold numbers, got {dtype}; convert or drop it. "
+            f"Column {self.names[position]!r} must hold numbers, got {dtype}; convert or drop it. "
             "A table of (row, column, value) lines is read by Observations.from_long, or by "
-            "kronfill.complete if row=, col= and value= name its columns"
+            "kronfill.complete if row=, col= and value= name its columns."
         )
 
 
@@ -242,7 +242,7 @@ def open_table(table: Any) -> FrameLike:
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__dataframe__"):
         return _ArrowTable(table)
     msg = (
-        f"cannot read a {type(table).__name__} as a table; pass a pandas, polars or pyarrow table, "
-        "or any object with __arrow_c_stream__ or __dataframe__"
+        f"Cannot read a {type(table).__name__} as a table; pass a pandas, polars or pyarrow table, "
+        "or any object with __arrow_c_stream__ or __dataframe__."
     )
     raise DataError(msg)

@@ -89,7 +89,7 @@ def _only_one(axis: str, own: list[Any] | None, given: Any) -> Any:
     if own is None:
         return given
     if given is not None:
-        msg = f"the table already names its {axis}s; rename them in the table instead"
+        msg = f"The table already names its {axis}s; rename them in the table instead."
         raise LabelError(msg)
     return own
 
@@ -98,22 +98,22 @@ def _read_array(A: Any) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return a dense matrix as floats and what of it is observed."""
     masked = isinstance(A, np.ma.MaskedArray)
     try:
-        array = np.asarray(A) if masked else plain_array(A, "the matrix")
+        array = np.asarray(A) if masked else plain_array(A, "The matrix")
     except ShapeError:
         if not isinstance(A, list | tuple):
             raise
-        msg = "the rows of the matrix differ in length; fill the gaps with NaN"
+        msg = "The rows of the matrix differ in length; fill the gaps with NaN."
         raise ShapeError(msg) from None
     if array.ndim != 2:
-        msg = f"a matrix must have two dimensions, got an array of shape {array.shape}"
+        msg = f"A matrix must have two dimensions, got an array of shape {array.shape}."
         raise ShapeError(msg)
-    require_real(array, "the matrix")
+    require_real(array, "The matrix")
     if masked and array.dtype.kind == "O":
         array = np.where(np.ma.getmaskarray(A), np.nan, array)
     try:
         numbers = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        msg = f"the matrix must hold real numbers, with NaN where one is missing ({error})"
+        msg = f"The matrix must hold real numbers, with NaN where one is missing ({error})."
         raise DataError(msg) from None
     return numbers, ~np.ma.getmaskarray(A) if masked else ~np.isnan(numbers)
 
@@ -122,7 +122,7 @@ def _dense_entries(array: Floats, observed: npt.NDArray[np.bool_], grid: Labelle
     """Return the observed entries row by row."""
     codes = np.flatnonzero(observed)
     if codes.size == 0:
-        msg = f"all {array.size} entries are missing; at least one must be observed"
+        msg = f"All {array.size} entries are missing; at least one must be observed."
         raise EmptyDataError(msg)
     rows, cols = np.divmod(codes, array.shape[1])
     entries = Entries(rows, cols, array[observed], None)
@@ -134,7 +134,7 @@ def _read_sparse(
     A: Any, row_labels: Any, col_labels: Any, duplicates: str
 ) -> tuple[Entries, LabelledShape]:
     """Read the stored entries of a scipy.sparse matrix or array."""
-    own = own_sparse(A, "the matrix")
+    own = own_sparse(A, "The matrix")
     grid = LabelledShape.build(own.shape, row_labels, col_labels)
     stored = own.tocoo()
     if A.format in ("bsr", "dia"):  # these pad with zeros: a zero says nothing here
@@ -165,8 +165,8 @@ def read_long(
     check_policy(duplicates)
     if hasattr(source, "to_frame") and not hasattr(source, "columns"):
         msg = (
-            f"a long table needs columns for row, column and value, got a {type(source).__name__}; "
-            "a stacked one becomes such a table by reset_index()"
+            f"A long table needs columns for row, column and value, got a {type(source).__name__}; "
+            "a stacked one becomes such a table by reset_index()."
         )
         raise DataError(msg)
     table = open_table(source)
@@ -191,12 +191,12 @@ def _locate(table: FrameLike, columns: dict[str, Any]) -> dict[str, int]:
             continue
         if names.count(name) != 1:
             count = "no" if name not in names else "more than one"
-            msg = f"{role}={name!r}: the table has {count} such column; it has {names}"
+            msg = f"{role}={name!r}: the table has {count} such column; it has {names}."
             raise ParameterError(msg)
         found[role] = names.index(name)
     needed = [found[role] for role in ("row", "col", "value")]
     if max(needed) >= len(names) or len(set(needed)) < 3:
-        msg = f"three columns (row, col, value) are needed, the table has {names}; name them"
+        msg = f"Three columns (row, col, value) are needed, the table has {names}; name them."
         raise ParameterError(msg)
     return found
 
@@ -207,15 +207,15 @@ def _axis(table: FrameLike, position: int, given: Any, axis: str) -> tuple[Index
     try:
         codes, uniques = table.coded(position)
     except (TypeError, NotImplementedError) as error:
-        msg = f"column {name!r} cannot hold {axis} labels ({error}); use text, numbers or dates"
+        msg = f"Column {name!r} cannot hold {axis} labels ({error}); use text, numbers or dates."
         raise LabelError(msg) from None
     if codes.size == 0:
-        msg = "the table has no lines; at least one entry must be observed"
+        msg = "The table has no lines; at least one entry must be observed."
         raise EmptyDataError(msg)
     if codes.min() < 0:
         shown, total = first_positions(codes < 0)
         where = listing([f"line {k}" for k in shown], total)
-        msg = f"column {name!r} has no {axis} label at {where}; drop these lines or label them"
+        msg = f"Column {name!r} has no {axis} label at {where}; drop these lines or label them."
         raise LabelError(msg)
     if given is not None:
         labels = given if isinstance(given, Labels) else Labels(given, axis=axis)
@@ -238,5 +238,5 @@ def _check_present(values: Floats, rows: Index, cols: Index, name: Any, g: Label
     if missing.any():
         shown, total = first_positions(missing)
         where = listing([f"line {k} {g.entry(rows[k], cols[k])}" for k in shown], total)
-        msg = f"column {name!r} has no value at {where}; drop these lines: absent is missing"
+        msg = f"Column {name!r} has no value at {where}; drop these lines: absent is missing."
         raise NonFiniteError(msg)

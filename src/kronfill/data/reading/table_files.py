@@ -69,7 +69,7 @@ def open_file(path: str | Path, sheet: str | None = None) -> FileTable:
     _require_arrow()
     kind = _format(path)
     if sheet is not None and kind != "Excel":
-        msg = f"{path} is not an Excel file: only those have sheets, got the sheet {sheet!r}"
+        msg = f"{path} is not an Excel file: only those have sheets, got the sheet {sheet!r}."
         raise DataError(msg)
     readers: dict[str, Callable[[Path], FileTable]] = {
         "Parquet": _read_parquet,

@@ -88,7 +88,7 @@ class SpectralFactor:
         width = rank + _BLOCKS * _width(rank)
         require_memory(
             4 * 8 * n * n if dense else 2 * 8 * n * width,
-            f"a factor of about {rank} eigenpairs of a kernel of {n} nodes",
+            f"A factor of about {rank} eigenpairs of a kernel of {n} nodes",
             "Limit the rank (max_rank), let the kernel reach further (a larger t, sigma or number "
             "of steps), or do without a factor: solver=kf.DualPCG().",
         )
@@ -242,7 +242,7 @@ def _leading(operator: Operator, n: int, wanted: int, start: Floats) -> Floats:
     else:
         msg = (
             f"{wanted} leading eigenvectors of the graph were not found in {_MOST_ROUNDS} rounds; "
-            "ask for another number of them (max_rank)"
+            "ask for another number of them (max_rank)."
         )
         raise KernelError(msg)
     return np.ascontiguousarray(basis @ turn[:, :wanted])

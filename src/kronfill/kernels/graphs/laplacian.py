@@ -248,7 +248,7 @@ class RegularizedLaplacian(LaplacianFunction):
         raise KernelError(self._singular())
 
     def _singular(self) -> str:
-        return f"I + sigma^2 L cannot be inverted for sigma = {self.sigma:g}; choose it smaller"
+        return f"I + sigma^2 L cannot be inverted for sigma = {self.sigma:g}; choose it smaller."
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ def chebyshev(laplacian: SparseLaplacian, t: float) -> Operator:
 def _exponential_coefficients(z: float) -> Floats:
     """Return the Chebyshev coefficients of exp(-z (1 + y)), as many as can be seen."""
     if not np.isfinite(ive(0, z)):  # asked before anything is as long as the root of z
-        msg = f"t times the largest degree is {z:g}, too large for a kernel; choose t smaller"
+        msg = f"t times the largest degree is {z:g}, too large for a kernel; choose t smaller."
         raise KernelError(msg)
     order = np.arange(int(10.0 * np.sqrt(z)) + 60)
     sizes = 2.0 * ive(order, z)

@@ -145,7 +145,7 @@ def _graph_kernel(graph: Any, function: LaplacianFunction) -> Kernel:
         return SparseGraphKernel(function, SparseLaplacian.of(weights, function.normalized), labels)
     require_memory(
         3 * 8 * n**2,
-        f"a kernel of a graph with {n} nodes given as a dense array",
+        f"A kernel of a graph with {n} nodes given as a dense array",
         "Give the adjacency as a scipy.sparse matrix or a networkx graph.",
     )
     return GraphKernel(function, weights, labels)
