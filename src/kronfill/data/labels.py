@@ -85,8 +85,7 @@ class Labels:
         try:
             found = np.fromiter((get(label, -1) for label in wanted), np.intp, len(wanted))
         except TypeError:
-            msg = f"{self._axis.capitalize()} labels must be hashable (text, numbers, dates, tuples)."
-            raise LabelError(msg) from None
+            raise _unhashable(self._axis) from None
         if found.size and found.min() < 0:
             unknown = list(dict.fromkeys(wanted[k] for k in np.flatnonzero(found < 0)))
             raise LabelError(self._unknown_text(unknown))
@@ -143,12 +142,12 @@ def _rebuild(values: tuple[Any, ...], axis: str) -> Labels:
 def plain_items(values: Iterable[Any], axis: str) -> list[Any]:
     """Return the labels as a list of Python objects (text, int, float, datetime)."""
     if isinstance(values, (str, bytes)):
-        msg = f"{axis.capitalize()} labels must be a sequence of labels, got one text {values!r}; pass a list."
+        msg = f"The {axis} labels must be a sequence, got one text {values!r}; pass a list."
         raise LabelError(msg)
     if not isinstance(values, np.ndarray):
         return list(values)
     if values.ndim != 1:
-        msg = f"{axis.capitalize()} labels must be one-dimensional, got an array of shape {values.shape}."
+        msg = f"The {axis} labels must be one-dimensional, got an array of shape {values.shape}."
         raise LabelError(msg)
     if values.dtype.kind == "M":
         return _plain_dates(values)
@@ -185,16 +184,19 @@ def _positions(items: tuple[Any, ...], axis: str) -> dict[Hashable, int]:
     try:
         positions = {label: k for k, label in enumerate(items)}
     except TypeError:
-        msg = f"{axis.capitalize()} labels must be hashable (text, numbers, dates, tuples)."
-        raise LabelError(msg) from None
+        raise _unhashable(axis) from None
     if len(positions) < len(items):
         # The dict holds the last position of each label: any other position is a repeat's first.
         repeats = (label for k, label in enumerate(items) if positions[label] != k)
         first = list(itertools.islice(dict.fromkeys(repeats), 3))
         named = ", ".join(f"{r!r} (positions {_where(items, r)})" for r in first)
-        msg = f"{axis.capitalize()} labels must be distinct, got repeats: {named}; rename or merge them."
+        msg = f"The {axis} labels must be distinct, got repeats: {named}; rename or merge them."
         raise LabelError(msg)
     return positions
+
+
+def _unhashable(axis: str) -> LabelError:
+    return LabelError(f"The {axis} labels must be hashable (text, numbers, dates, tuples).")
 
 
 def _where(items: tuple[Any, ...], label: Any) -> str:

@@ -111,9 +111,6 @@ class _Composite(Kernel):
         """See :class:`~kronfill._stored.Stored`."""
         return super().fits_together() and {part.n for part in self.parts} == {self.n}
 
-    def _parameters(self) -> dict[str, Any]:
-        return {}
-
     def __repr__(self) -> str:
         shown = [f"({part!r})" if isinstance(part, Sum) else repr(part) for part in self.parts]
         return f" {self._symbol} ".join(shown)
@@ -224,9 +221,6 @@ class Scaled(Kernel):
     def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return Scaled(self.base.take(items), self.scale)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"scale": self.scale}
-
     def __repr__(self) -> str:
         inner = f"({self.base!r})" if isinstance(self.base, Sum) else repr(self.base)
         return f"{self.scale:.6g} * {inner}"
@@ -281,9 +275,6 @@ class Normalized(Kernel):
 
     def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return Normalized(self.base.take(items))
-
-    def _parameters(self) -> dict[str, Any]:
-        return {}
 
     def __repr__(self) -> str:
         return f"Normalized({self.base!r})"

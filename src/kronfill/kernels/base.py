@@ -123,10 +123,15 @@ class Kernel(Immutable, Stored, ABC):
     @abstractmethod
     def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel: ...
 
-    @abstractmethod
-    def _parameters(self) -> dict[str, Any]: ...
-
     # Hooks with a default: kernels that know a shorter way answer themselves.
+
+    @property
+    def _title(self) -> str:
+        return type(self).__name__
+
+    def _parameters(self) -> dict[str, Any]:
+        own = (name for name in self.stored if name not in Kernel.stored and name[0] != "_")
+        return {name: getattr(self, name) for name in own}
 
     def _apply(self, V: Floats) -> Floats:
         out = np.empty(V.shape)
@@ -428,7 +433,7 @@ class Kernel(Immutable, Stored, ABC):
 
     def __repr__(self) -> str:
         given = {"n": self.n, **self._parameters()}
-        return f"{type(self).__name__}({', '.join(f'{k}={_short(v)}' for k, v in given.items())})"
+        return f"{self._title}({', '.join(f'{k}={_short(v)}' for k, v in given.items())})"
 
     def _require_room(self, rows: Index | None, cols: Index | None) -> None:
         left = self.n if rows is None else rows.size

@@ -76,7 +76,8 @@ def polynomial(
     offset = real_at_least(coef0, 0.0, "coef0")
     slope = None if gamma is None else real_at_least(gamma, 0.0, "gamma", strict=True)
     table = FeatureTable.from_data(features)
-    return Polynomial(table, power, 1.0 / table.width if slope is None else slope, offset)
+    gamma = 1.0 / table.width if slope is None else slope
+    return Polynomial(table, degree=power, gamma=gamma, coef0=offset)
 
 
 def tanimoto(features: Any) -> Kernel:
@@ -111,9 +112,6 @@ def tanimoto(features: Any) -> Kernel:
 
 class Linear(FeatureKernel):
     """See :func:`linear`."""
-
-    def __init__(self, table: FeatureTable) -> None:
-        self._attach(table)
 
     def _pairs(self, left: Any, right: Any) -> Floats:
         from sklearn.metrics.pairwise import linear_kernel
@@ -167,9 +165,6 @@ class Polynomial(FeatureKernel):
         "coef0": real,
     }
 
-    def __init__(self, table: FeatureTable, degree: int, gamma: float, coef0: float) -> None:
-        self._attach(table, degree=degree, gamma=gamma, coef0=coef0)
-
     def _pairs(self, left: Any, right: Any) -> Floats:
         from sklearn.metrics.pairwise import polynomial_kernel
 
@@ -182,15 +177,9 @@ class Polynomial(FeatureKernel):
         values: Floats = (self.gamma * _squared_norms(points) + self.coef0) ** self.degree
         return values
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"degree": self.degree, "gamma": self.gamma, "coef0": self.coef0}
-
 
 class Tanimoto(FeatureKernel):
     """See :func:`tanimoto`."""
-
-    def __init__(self, table: FeatureTable) -> None:
-        self._attach(table)
 
     def _place(self, encoded: Any) -> Any:
         stored = encoded.data if sparse.issparse(encoded) else encoded
@@ -214,9 +203,6 @@ class Tanimoto(FeatureKernel):
         either = total - shared
         ratio: Floats = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
         return ratio
-
-    def _selves(self, points: Any) -> Floats:
-        return np.ones(points.shape[0])
 
     def _parameters(self) -> dict[str, Any]:
         return {"features": self._table.width}

@@ -34,7 +34,7 @@ __all__ = ["KINDS", "ArrayEncoder", "FrameEncoder", "as_matrix"]
 KINDS = frozenset({"number", "bool", "date", "category"})
 """What a column of a data frame may hold."""
 # A wide one-hot encoding stays sparse; a narrow one is faster dense.
-_DENSE_WIDTH = 256
+_DENSE_WIDTH, _DENSE_SHARE = 256, 0.3
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,13 @@ class FrameEncoder(Stored):
         _refuse_infinite(frame, kinds)
         _warn_of_names(frame, kinds)
         columns = tuple(table.columns)
-        transformer = _column_transformer(columns, kinds, scale)
-        values = transformer.fit_transform(_numbered(frame))
-        width = int(values.shape[1])
-        dense = not sparse.issparse(values) or width <= _DENSE_WIDTH
-        encoder = cls(columns, kinds, *_learnt(transformer), width, dense)
-        return encoder, encoder._in_form(values)
+        centres, scales = _learnt(frame, kinds, scale)
+        categories = tuple(tuple(sorted(set(frame[name]))) for name in kinds["category"])
+        width = centres.size + len(kinds["bool"]) + sum(map(len, categories))
+        filled = len(columns) / width  # an item has one number for each column
+        dense = width <= _DENSE_WIDTH or not categories or filled >= _DENSE_SHARE
+        encoder = cls(columns, kinds, centres, scales, categories, width, dense)
+        return encoder, encoder._encoded(frame)
 
     def encode(self, new: Any) -> Any:
         """Return the features of new items as an array or a sparse matrix."""
@@ -144,26 +145,35 @@ class FrameEncoder(Stored):
             )
             raise FeatureError(msg)
         if len(table) == 0:
-            return self._in_form(np.zeros((0, self.width)))
+            empty = np.zeros((0, self.width))
+            return empty if self.dense else sparse.csr_array(empty)
         frame, kinds = columns_as_numbers(table[list(self.columns)])
         self._refuse_other_kinds(kinds)
         _refuse_infinite(frame, self.kinds)
+        return self._encoded(frame)
+
+    def _encoded(self, frame: Any) -> Any:
+        """Numbers and dates, then yes and no, then a 0/1 column for each category."""
         scaled = [*self.kinds["number"], *self.kinds["date"]]
         numbers = (frame[scaled].to_numpy(dtype=np.float64) - self.centres) / self.scales
         flags = frame[self.kinds["bool"]].to_numpy(dtype=np.float64)
-        values = sparse.csr_array(np.hstack([numbers, flags]))
-        return self._in_form(sparse.hstack([values, *self._indicators(frame)], format="csr"))
+        indicators = self._indicators(frame)
+        if self.dense:
+            parts = [numbers, flags, *(part.toarray() for part in indicators)]
+            return np.ascontiguousarray(np.hstack(parts))
+        left = sparse.csr_array(np.hstack([numbers, flags]))
+        return sparse.csr_array(sparse.hstack([left, *indicators], format="csr"))
 
     def _indicators(self, frame: Any) -> list[Any]:
         """One sparse 0/1 matrix for each column of categories; an unknown value has no 1."""
         found = []
         for name, values in zip(self.kinds["category"], self.categories, strict=True):
             place = {value: j for j, value in enumerate(values)}
-            at = np.array([place.get(value, -1) for value in frame[name]], dtype=np.intp)
-            (known,) = np.nonzero(at >= 0)
+            at = np.array([place.get(value, -1) for value in frame[name]], dtype=np.int32)
+            ends = np.concatenate([[0], np.cumsum(at >= 0)]).astype(np.int32)
+            at = at[at >= 0]
             shape = (len(frame), len(values))
-            ones = np.ones(known.size)
-            found.append(sparse.csr_array((ones, (known, at[known])), shape=shape))
+            found.append(sparse.csr_array((np.ones(at.size), at, ends), shape=shape))
         return found
 
     def _refuse_other_kinds(self, kinds: dict[str, list[Any]]) -> None:
@@ -177,46 +187,21 @@ class FrameEncoder(Stored):
                     )
                     raise FeatureError(msg)
 
-    def _in_form(self, values: Any) -> Any:
-        if self.dense:
-            values = values.toarray() if sparse.issparse(values) else values
-            return np.ascontiguousarray(values, dtype=np.float64)
-        return sparse.csr_array(values, dtype=np.float64)
 
+def _learnt(frame: Any, kinds: dict[str, list[Any]], scale: bool) -> tuple[Floats, Floats]:
+    """Return what is taken off numbers and dates, and what they are divided by then."""
+    from sklearn.preprocessing import StandardScaler
 
-def _numbered(frame: Any) -> Any:
-    """Rename the columns f0, f1, ...: scikit-learn reads whole numbers as positions."""
-    return frame.set_axis([f"f{j}" for j in range(frame.shape[1])], axis=1)
-
-
-def _column_transformer(columns: tuple[Any, ...], kinds: dict[str, list[Any]], scale: bool) -> Any:
-    from sklearn.compose import ColumnTransformer
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    place = {name: f"f{j}" for j, name in enumerate(columns)}
-    named = {kind: [place[name] for name in names] for kind, names in kinds.items()}
-    return ColumnTransformer(
-        [
-            ("numbers", StandardScaler() if scale else "passthrough", named["number"]),
-            ("dates", StandardScaler() if scale else "passthrough", named["date"]),
-            ("flags", "passthrough", named["bool"]),
-            ("categories", OneHotEncoder(handle_unknown="ignore"), named["category"]),
-        ]
-    )
-
-
-def _learnt(transformer: Any) -> tuple[Floats, Floats, tuple[tuple[str, ...], ...]]:
-    """Return what encodes new items, as plain numbers: centres, scales, categories."""
     centres, scales = [np.zeros(0)], [np.zeros(0)]
-    categories: tuple[tuple[str, ...], ...] = ()
-    for name, step, columns in transformer.transformers_:
-        if name in ("numbers", "dates") and len(columns):
-            scaled = hasattr(step, "mean_")
-            centres.append(step.mean_ if scaled else np.zeros(len(columns)))
-            scales.append(step.scale_ if scaled else np.ones(len(columns)))
-        elif name == "categories" and len(columns):
-            categories = tuple(tuple(values.tolist()) for values in step.categories_)
-    return np.concatenate(centres), np.concatenate(scales), categories
+    for names in (kinds["number"], kinds["date"]):
+        if scale and names:
+            scaler = StandardScaler().fit(frame[names].to_numpy(dtype=np.float64))
+            centres.append(scaler.mean_)
+            scales.append(scaler.scale_)
+        else:
+            centres.append(np.zeros(len(names)))
+            scales.append(np.ones(len(names)))
+    return np.concatenate(centres), np.concatenate(scales)
 
 
 def _refuse_infinite(frame: Any, kinds: dict[str, list[Any]]) -> None:

@@ -161,8 +161,7 @@ class FeatureKernel(Kernel):
     _table: FeatureTable
     stored: ClassVar[Tests] = {**Kernel.stored, "_table": of(FeatureTable)}
 
-    def _attach(self, table: FeatureTable, **attributes: Any) -> None:
-        """Store the encoded features in the coordinates in which the kernel works."""
+    def __init__(self, table: FeatureTable, **attributes: Any) -> None:
         self._set(n=table.n, labels=table.labels, **attributes)
         self._set(_table=table.with_values(self._place(table.values)))
 
@@ -189,9 +188,9 @@ class FeatureKernel(Kernel):
     def _pairs(self, left: Any, right: Any) -> Floats:
         """Return the kernel between the rows of two matrices of such coordinates."""
 
-    @abstractmethod
     def _selves(self, points: Any) -> Floats:
-        """Return the kernel between each row and itself."""
+        """Return the kernel between each row and itself, which is 1 for most."""
+        return np.ones(points.shape[0])
 
     def _points(self, items: Index | None) -> Any:
         values = self._table.values

@@ -79,9 +79,9 @@ def labelled_square(frame: Any, name: str) -> tuple[Floats, Labels]:
     odd = table.index.symmetric_difference(table.columns, sort=False)
     if len(odd):
         msg = (
-            f"{name} has different rows and columns: they must be the same items, but {odd[0]!r} is "
-            f"only in one of them ({count_of(len(odd), 'such label')}); give both the same labels, "
-            "or pass a bare array (frame.to_numpy())."
+            f"{name} has rows and columns that differ: they must be the same items, but {odd[0]!r} "
+            f"is only in one of them ({count_of(len(odd), 'such label')}); give both the same "
+            "labels, or pass a bare array (frame.to_numpy())."
         )
         raise LabelError(msg)
     ordered = table[table.index]

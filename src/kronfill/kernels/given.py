@@ -240,23 +240,27 @@ class Precomputed(MatrixKernel):
         """See :class:`~kronfill._stored.Stored`."""
         return super().fits_together() and self._K.shape == self.shape
 
-    def _parameters(self) -> dict[str, Any]:
-        return {}
 
-
-class Constant(Kernel):
-    """See :func:`constant`."""
+class _Alike(Kernel):
+    """All items have the similarity 1 with themselves, and are described by their number."""
 
     def __init__(self, n: int, labels: tuple[Any, ...] | None) -> None:
         self._set(n=n, labels=labels)
+
+    def _diagonal(self, rows: Index | None) -> Floats:
+        return np.ones(self.n if rows is None else rows.size)
+
+    def _new_diagonal(self, new: Any) -> Floats:
+        return np.ones(_count(new))
+
+
+class Constant(_Alike):
+    """See :func:`constant`."""
 
     def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         return np.ones(
             (self.n if rows is None else rows.size, self.n if cols is None else cols.size)
         )
-
-    def _diagonal(self, rows: Index | None) -> Floats:
-        return np.ones(self.n if rows is None else rows.size)
 
     @property
     def known_rank(self) -> int | None:
@@ -266,24 +270,15 @@ class Constant(Kernel):
     def _cross(self, new: Any, cols: Index | None) -> Floats:
         return np.ones((_count(new), self.n if cols is None else cols.size))
 
-    def _new_diagonal(self, new: Any) -> Floats:
-        return np.ones(_count(new))
-
     def _apply(self, V: Floats) -> Floats:
         return np.tile(V.sum(axis=0), (self.n, 1))
 
     def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return Constant(items.size, labels)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {}
 
-
-class Identity(Kernel):
+class Identity(_Alike):
     """See :func:`identity`."""
-
-    def __init__(self, n: int, labels: tuple[Any, ...] | None) -> None:
-        self._set(n=n, labels=labels)
 
     def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         if rows is None and cols is None:
@@ -294,14 +289,8 @@ class Identity(Kernel):
         same: Floats = (left[:, None] == right).astype(np.float64)
         return same
 
-    def _diagonal(self, rows: Index | None) -> Floats:
-        return np.ones(self.n if rows is None else rows.size)
-
     def _cross(self, new: Any, cols: Index | None) -> Floats:
         return np.zeros((_count(new), self.n if cols is None else cols.size))
-
-    def _new_diagonal(self, new: Any) -> Floats:
-        return np.ones(_count(new))
 
     def _apply(self, V: Floats) -> Floats:
         return V.copy()
@@ -323,9 +312,6 @@ class Identity(Kernel):
             return Identity(items.size, labels)
         # An item that is taken twice is fully similar to its copy.
         return Precomputed(self._block(items, items), labels)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {}
 
 
 def _precomputed(K: Any, labels: Sequence[Any] | None, name: str, *, copy: bool = True) -> Kernel:

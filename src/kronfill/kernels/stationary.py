@@ -93,7 +93,7 @@ def matern(features: Any, length_scale: LengthScale = "median", nu: float = 1.5)
     if nu not in (0.5, 1.5, 2.5):
         msg = f"nu must be 0.5, 1.5 or 2.5, got {nu!r}; for a smooth kernel use rbf."
         raise ParameterError(msg)
-    return Matern(FeatureTable.from_data(features), length_scale, float(nu))
+    return Matern(FeatureTable.from_data(features), length_scale, nu=float(nu))
 
 
 def periodic(
@@ -139,8 +139,8 @@ def periodic(
         raise FeatureError(msg)
     return Periodic(
         table,
-        positive_values(period, table.width, "period"),
-        positive_values(length_scale, table.width, "length_scale"),
+        period=positive_values(period, table.width, "period"),
+        length_scale=positive_values(length_scale, table.width, "length_scale"),
     )
 
 
@@ -155,7 +155,7 @@ class _Scaled(FeatureKernel):
         "_centre": optional(floats(1)),
     }
 
-    def _attach_scaled(self, table: FeatureTable, length_scale: LengthScale, **kept: Any) -> None:
+    def __init__(self, table: FeatureTable, length_scale: LengthScale, **kept: Any) -> None:
         values = table.values
         resolved: float | Floats
         if isinstance(length_scale, str):
@@ -167,7 +167,7 @@ class _Scaled(FeatureKernel):
             resolved = positive_values(length_scale, table.width, "length_scale")
         # Distances do not change, and rounding errors grow with the size of the numbers.
         centre = None if sparse.issparse(values) else values.mean(axis=0)
-        self._attach(table, length_scale=resolved, _centre=centre, **kept)
+        super().__init__(table, length_scale=resolved, _centre=centre, **kept)
 
     def _place(self, encoded: Any) -> Any:
         if self._centre is None:
@@ -175,9 +175,6 @@ class _Scaled(FeatureKernel):
         if sparse.issparse(encoded):
             encoded = encoded.toarray()
         return (encoded - self._centre) / self.length_scale
-
-    def _selves(self, points: Any) -> Floats:
-        return np.ones(points.shape[0])
 
     def fits_together(self) -> bool:
         """See :class:`~kronfill._stored.Stored`."""
@@ -194,9 +191,6 @@ class _Scaled(FeatureKernel):
 class RBF(_Scaled):
     """See :func:`rbf`."""
 
-    def __init__(self, table: FeatureTable, length_scale: LengthScale) -> None:
-        self._attach_scaled(table, length_scale)
-
     def _pairs(self, left: Any, right: Any) -> Floats:
         if left is right and left.shape[0] >= _MANY and not sparse.issparse(left):
             half = 0.5 * np.einsum("ij,ij->i", left, left)
@@ -205,18 +199,12 @@ class RBF(_Scaled):
                 return _gaussian_products(left, half)
         return _gaussian(squared_distances(left, right))
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"length_scale": self.length_scale}
-
 
 class Matern(_Scaled):
     """See :func:`matern`."""
 
     nu: float
     stored: ClassVar[Tests] = {**_Scaled.stored, "nu": one_of(0.5, 1.5, 2.5)}
-
-    def __init__(self, table: FeatureTable, length_scale: LengthScale, nu: float) -> None:
-        self._attach_scaled(table, length_scale, nu=nu)
 
     def _pairs(self, left: Any, right: Any) -> Floats:
         distance = _distances(left, right)
@@ -230,9 +218,6 @@ class Matern(_Scaled):
         polynomial *= np.exp(-distance)
         return polynomial
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"length_scale": self.length_scale, "nu": self.nu}
-
 
 class Periodic(FeatureKernel):
     """See :func:`periodic`."""
@@ -245,14 +230,6 @@ class Periodic(FeatureKernel):
         "length_scale": per_feature,
     }
 
-    def __init__(
-        self,
-        table: FeatureTable,
-        period: float | Floats,
-        length_scale: float | Floats,
-    ) -> None:
-        self._attach(table, period=period, length_scale=length_scale)
-
     def _place(self, encoded: Any) -> Any:
         if sparse.issparse(encoded):
             encoded = encoded.toarray()
@@ -263,9 +240,6 @@ class Periodic(FeatureKernel):
     def _pairs(self, left: Any, right: Any) -> Floats:
         # |z_x - z_y|^2 = 4 sin^2(pi (x - y) / p) on the unit circle.
         return _gaussian(squared_distances(left, right))
-
-    def _selves(self, points: Any) -> Floats:
-        return np.ones(points.shape[0])
 
     def fits_together(self) -> bool:
         """See :class:`~kronfill._stored.Stored`."""
@@ -278,9 +252,6 @@ class Periodic(FeatureKernel):
 
     def _placed_width(self, width: int) -> int:
         return 2 * width
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"period": self.period, "length_scale": self.length_scale}
 
 
 def squared_distances(left: Any, right: Any) -> Floats:

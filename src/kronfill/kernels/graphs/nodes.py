@@ -199,8 +199,9 @@ class GraphKernel(MatrixKernel):
     def _parameters(self) -> dict[str, Any]:
         return _settings(self._function)
 
-    def __repr__(self) -> str:
-        return super().__repr__().replace("GraphKernel", type(self._function).__name__, 1)
+    @property
+    def _title(self) -> str:
+        return type(self._function).__name__
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -321,8 +322,9 @@ class SparseGraphKernel(SimilarityKernel):
     def _parameters(self) -> dict[str, Any]:
         return _settings(self._function)
 
-    def __repr__(self) -> str:
-        return super().__repr__().replace("SparseGraphKernel", type(self._function).__name__, 1)
+    @property
+    def _title(self) -> str:
+        return type(self._function).__name__
 
     def __getstate__(self) -> dict[str, Any]:
         # A factorisation cannot be pickled; it is made again when it is needed.
@@ -383,9 +385,9 @@ class GraphSection(SimilarityKernel):
     def _parameters(self) -> dict[str, Any]:
         return {"nodes": self._whole.n, **self._whole._parameters()}
 
-    def __repr__(self) -> str:
-        name = type(self._whole._function).__name__
-        return super().__repr__().replace("GraphSection", name, 1)
+    @property
+    def _title(self) -> str:
+        return self._whole._title
 
 
 def _settings(function: Any) -> dict[str, Any]:
