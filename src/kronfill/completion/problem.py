@@ -236,7 +236,7 @@ def _over(obs: Observations, rows: Any, cols: Any) -> Observations:
         and obs.col_labels
     ):
         return obs
-    return obs._in((len(rows), len(cols)), rows, cols)
+    return obs.within((len(rows), len(cols)), rows, cols)
 
 
 def _settle(found: Match | None, unmatched: str, method: str, others: Sequence[Any]) -> None:

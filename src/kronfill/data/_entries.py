@@ -1,9 +1,9 @@
-"""Checks of whole sets of entries: together they must describe a partly observed matrix."""
+"""Sets of entries: together they must describe a partly observed matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from kronfill.errors import (
     ShapeError,
 )
 
-__all__ = ["Entries", "LabelledShape", "average_duplicates", "check_duplicates", "check_policy"]
+__all__ = ["Entries", "LabelledShape", "check_policy"]
 
 _MANY = 2**21
 _BITMAP_BYTES_PER_ENTRY = 8  # as much memory as sorting the codes would take, and faster
@@ -71,14 +71,22 @@ def _axis_labels(labels: Iterable[Any] | None, axis: str, size: int) -> Labels |
     return found
 
 
+def check_policy(duplicates: str) -> None:
+    """Raise unless `duplicates` names a known way to treat repeated entries."""
+    if duplicates not in ("error", "mean"):
+        msg = f"duplicates must be 'error' or 'mean', got {duplicates!r}."
+        raise ParameterError(msg)
+
+
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Observed entries, validated; the arrays are read-only and belong to us."""
+    """Observed entries of a matrix; the arrays are read-only and belong to us."""
 
     rows: Index
     cols: Index
     values: Floats
     weights: Floats | None
+    grid: LabelledShape
 
     @classmethod
     def build(cls, rows: Any, cols: Any, values: Any, weights: Any, grid: LabelledShape) -> Entries:
@@ -88,16 +96,22 @@ class Entries:
             own_index(cols, "cols", grid.shape[1]),
             own_floats(values, "values"),
             None if weights is None else own_floats(weights, "weights"),
+            grid,
         )
-        entries.check_lengths()
-        entries.check_numbers(grid)
-        return entries
+        return entries.checked()
 
-    def check_lengths(self) -> None:
-        """Raise unless all arrays have the same positive length."""
-        sizes = {"rows": self.rows.size, "cols": self.cols.size, "values": self.values.size}
-        if self.weights is not None:
-            sizes["weights"] = self.weights.size
+    def arrays(self) -> dict[str, Any]:
+        """Return what there is for each entry, by name."""
+        found = {"rows": self.rows, "cols": self.cols, "values": self.values}
+        return found if self.weights is None else {**found, "weights": self.weights}
+
+    def take(self, chosen: Index) -> Entries:
+        """Return the entries at some positions."""
+        return replace(self, **{name: array[chosen] for name, array in self.arrays().items()})
+
+    def checked(self) -> Entries:
+        """Return the entries if all arrays have the same positive length and fitting numbers."""
+        sizes = {name: array.size for name, array in self.arrays().items()}
         if len(set(sizes.values())) > 1:
             got = ", ".join(f"{name} has {size}" for name, size in sizes.items())
             msg = f"One row, column and value per observation is needed, but {got} entries."
@@ -105,56 +119,103 @@ class Entries:
         if self.values.size == 0:
             msg = "There is no observation; at least one entry must be observed."
             raise EmptyDataError(msg)
-
-    def check_numbers(self, grid: LabelledShape) -> None:
-        """Raise unless values are finite and weights finite, not negative and not all zero."""
         if not is_finite(self.values):
             shown, total = first_positions(~np.isfinite(self.values))
-            named = [
-                f"{self.values[k]} at position {k} {grid.entry(self.rows[k], self.cols[k])}"
-                for k in shown
-            ]
+            named = [f"{self.values[k]} at position {k} {self.name(k)}" for k in shown]
             msg = (
                 f"values must be finite, got {listing(named, total)}; "
                 "leave missing entries out, or use Observations.from_matrix, where NaN is missing."
             )
             raise NonFiniteError(msg)
         if self.weights is not None:
-            self._check_weights(self.weights)
+            _check_weights(self.weights)
+        return self
+
+    def name(self, k: int) -> str:
+        """Name the entry at a position for an error message."""
+        return self.grid.entry(self.rows[k], self.cols[k])
+
+    def settled(self, duplicates: str) -> Entries:
+        """Refuse or merge repeated entries."""
+        if duplicates == "mean":
+            return self._averaged()
+        self._check_duplicates()
+        return self
 
     def same(self, other: Entries) -> bool:
-        """Return whether all arrays are equal."""
-        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return all(
-            a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs
+        """Return whether all arrays are equal, in the same matrix."""
+        mine, theirs = self.arrays(), other.arrays()
+        return (
+            self.grid == other.grid
+            and mine.keys() == theirs.keys()
+            and all(
+                a is theirs[name] or np.array_equal(a, theirs[name]) for name, a in mine.items()
+            )
         )
 
-    @staticmethod
-    def _check_weights(weights: Floats) -> None:
-        check_finite(weights, "weights", "a weight of 0 leaves an entry out")
-        if weights.min() < 0:
-            shown, total = first_positions(weights < 0)
-            named = listing([f"{weights[k]} at position {k}" for k in shown], total)
-            msg = f"weights must not be negative, got {named}."
-            raise DataError(msg)
-        if weights.max() == 0:
-            msg = f"All {weights.size} weights are zero; at least one must be positive."
-            raise DataError(msg)
+    def _codes(self) -> Index:
+        """Return row * L + column, which numbers the entries of the matrix row by row."""
+        codes = self.rows.astype(np.intp)
+        codes *= self.grid.shape[1]
+        codes += self.cols
+        return codes
+
+    def _check_duplicates(self) -> None:
+        """Raise if an entry occurs twice."""
+        shape = self.grid.shape
+        if self.rows.size >= _MANY:
+            from kronfill.data._distinct import are_distinct  # compiled: not worth it for few
+
+            if are_distinct(self.rows, self.cols, shape):
+                return
+        elif _is_distinct(self._codes(), shape[0] * shape[1]):
+            return
+        codes = self._codes()
+        order = np.argsort(codes, kind="stable")
+        repeat = np.flatnonzero(codes[order][1:] == codes[order][:-1])
+        earlier, later = order[repeat], order[repeat + 1]
+        first = np.argsort(later)[:3]
+        pairs = zip(earlier[first].tolist(), later[first].tolist(), strict=True)
+        named = [f"{self.name(j)} at positions {i} and {j}" for i, j in pairs]
+        msg = (
+            f"Every entry may be observed once, got repeats: {listing(named, repeat.size)}; "
+            "merge them first, or read the table with duplicates='mean'."
+        )
+        raise DuplicateEntryError(msg)
+
+    def _averaged(self) -> Entries:
+        """Merge repeats into their weighted mean; the weight becomes the sum (or the count).
+
+        Entries keep the order in which they first appear. Repeats that all weigh zero get their
+        plain mean and weight zero.
+        """
+        _, first, inverse = np.unique(self._codes(), return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        group, first = rank[inverse], first[order]
+        count = np.bincount(group).astype(np.float64)
+        mean = np.bincount(group, weights=self.values) / count
+        weight: Floats = count
+        if self.weights is not None:
+            weight = np.bincount(group, weights=self.weights).astype(np.float64, copy=False)
+            total = np.bincount(group, weights=self.weights * self.values)
+            mean = np.divide(total, weight, out=mean, where=weight > 0)
+        single = count == 1
+        mean[single] = self.values[first[single]]  # w x / w may differ from x in the last bit
+        return replace(self.take(first), values=mean, weights=weight).checked()
 
 
-def check_policy(duplicates: str) -> None:
-    """Raise unless `duplicates` names a known way to treat repeated entries."""
-    if duplicates not in ("error", "mean"):
-        msg = f"duplicates must be 'error' or 'mean', got {duplicates!r}."
-        raise ParameterError(msg)
-
-
-def _codes(entries: Entries, grid: LabelledShape) -> Index:
-    """Return row * L + column, which numbers the entries of the matrix row by row."""
-    codes = entries.rows.astype(np.intp)
-    codes *= grid.shape[1]
-    codes += entries.cols
-    return codes
+def _check_weights(weights: Floats) -> None:
+    check_finite(weights, "weights", "a weight of 0 leaves an entry out")
+    if weights.min() < 0:
+        shown, total = first_positions(weights < 0)
+        named = listing([f"{weights[k]} at position {k}" for k in shown], total)
+        msg = f"weights must not be negative, got {named}."
+        raise DataError(msg)
+    if weights.max() == 0:
+        msg = f"All {weights.size} weights are zero; at least one must be positive."
+        raise DataError(msg)
 
 
 def _is_distinct(codes: Index, n_codes: int) -> bool:
@@ -169,54 +230,3 @@ def _is_distinct(codes: Index, n_codes: int) -> bool:
         return int(np.count_nonzero(seen)) == codes.size
     codes.sort()
     return bool((codes[1:] > codes[:-1]).all())
-
-
-def check_duplicates(entries: Entries, grid: LabelledShape) -> None:
-    """Raise if an entry occurs twice."""
-    if entries.rows.size >= _MANY:
-        from kronfill.data._distinct import are_distinct  # compiled: not worth it for few
-
-        if are_distinct(entries.rows, entries.cols, grid.shape):
-            return
-    elif _is_distinct(_codes(entries, grid), grid.shape[0] * grid.shape[1]):
-        return
-    codes = _codes(entries, grid)
-    order = np.argsort(codes, kind="stable")
-    repeat = np.flatnonzero(codes[order][1:] == codes[order][:-1])
-    earlier, later = order[repeat], order[repeat + 1]
-    first = np.argsort(later)[:3]
-    named = [
-        f"{grid.entry(entries.rows[j], entries.cols[j])} at positions {i} and {j}"
-        for i, j in zip(earlier[first].tolist(), later[first].tolist(), strict=True)
-    ]
-    msg = (
-        f"Every entry may be observed once, got repeats: {listing(named, repeat.size)}; "
-        "merge them first, or read the table with duplicates='mean'."
-    )
-    raise DuplicateEntryError(msg)
-
-
-def average_duplicates(entries: Entries, grid: LabelledShape) -> Entries:
-    """Merge repeats into their weighted mean; the weight becomes the sum (or the count).
-
-    Entries keep the order in which they first appear. Repeats that all weigh zero get their plain
-    mean and weight zero.
-    """
-    codes = _codes(entries, grid)
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    group, first = rank[inverse], first[order]
-    count = np.bincount(group).astype(np.float64)
-    mean = np.bincount(group, weights=entries.values) / count
-    weight: Floats = count
-    if entries.weights is not None:
-        weight = np.bincount(group, weights=entries.weights).astype(np.float64, copy=False)
-        total = np.bincount(group, weights=entries.weights * entries.values)
-        mean = np.divide(total, weight, out=mean, where=weight > 0)
-    single = count == 1
-    mean[single] = entries.values[first[single]]  # w x / w may differ from x in the last bit
-    merged = Entries(entries.rows[first], entries.cols[first], mean, weight)
-    merged.check_numbers(grid)
-    return merged

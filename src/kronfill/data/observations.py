@@ -19,7 +19,7 @@ from kronfill.data._arrays import (
     own_index,
     own_positions,
 )
-from kronfill.data._entries import Entries, LabelledShape, check_duplicates
+from kronfill.data._entries import Entries, LabelledShape
 from kronfill.data.labels import Labels
 from kronfill.data.reading.matrices import read_long, read_matrix
 from kronfill.errors import LabelError
@@ -83,7 +83,6 @@ position 1; is the shape right?
     """
 
     _entries: Entries
-    _grid: LabelledShape
 
     def __init__(
         self,
@@ -97,18 +96,16 @@ position 1; is the shape right?
         col_labels: Iterable[Any] | None = None,
     ) -> None:
         grid = LabelledShape.build(shape, row_labels, col_labels)
-        entries = Entries.build(rows, cols, values, weights, grid)
-        check_duplicates(entries, grid)
-        self.__dict__.update(_entries=entries, _grid=grid)
+        entries = Entries.build(rows, cols, values, weights, grid).settled("error")
+        self.__dict__.update(_entries=entries)
 
     @classmethod
-    def _trusted(cls, entries: Entries, grid: LabelledShape) -> Observations:
+    def from_entries(cls, entries: Entries) -> Observations:
         """Wrap entries that are known to be valid and whose arrays are ours."""
-        for array in (entries.rows, entries.cols, entries.values, entries.weights):
-            if array is not None:
-                frozen(array)
+        for array in entries.arrays().values():
+            frozen(array)
         self = cls.__new__(cls)
-        self.__dict__.update(_entries=entries, _grid=grid)
+        self.__dict__.update(_entries=entries)
         return self
 
     @classmethod
@@ -149,7 +146,7 @@ position 1; is the shape right?
         >>> obs.X.tolist(), obs.values
         ([[0, 0], [1, 0], [1, 1]], array([1., 0., 2.]))
         """
-        return cls._trusted(*read_matrix(A, row_labels, col_labels, duplicates))
+        return cls.from_entries(read_matrix(A, row_labels, col_labels, duplicates))
 
     @classmethod
     def from_long(
@@ -197,7 +194,7 @@ position 1; is the shape right?
         (('a', 'b'), array([1, 0]))
         """
         columns = {"row": row, "col": col, "value": value, "weight": weight}
-        return cls._trusted(*read_long(table, columns, row_labels, col_labels, duplicates))
+        return cls.from_entries(read_long(table, columns, row_labels, col_labels, duplicates))
 
     @property
     def rows(self) -> Index:
@@ -222,18 +219,18 @@ position 1; is the shape right?
     @property
     def shape(self) -> tuple[int, int]:
         """Size of the whole matrix."""
-        return self._grid.shape
+        return self._entries.grid.shape
 
     @property
     def row_labels(self) -> tuple[Any, ...] | None:
         """Labels of the rows, or None."""
-        labels = self._grid.row_labels
+        labels = self._entries.grid.row_labels
         return None if labels is None else labels.values
 
     @property
     def col_labels(self) -> tuple[Any, ...] | None:
         """Labels of the columns, or None."""
-        labels = self._grid.col_labels
+        labels = self._entries.grid.col_labels
         return None if labels is None else labels.values
 
     @property
@@ -278,11 +275,11 @@ position 1; is the shape right?
 
     def row_index(self, labels: Iterable[Any]) -> Index:
         """Return the rows with these labels; LabelError if a label is unknown."""
-        return _require(self._grid.row_labels, "row").index(labels)
+        return _require(self._entries.grid.row_labels, "row").index(labels)
 
     def col_index(self, labels: Iterable[Any]) -> Index:
         """Return the columns with these labels; LabelError if a label is unknown."""
-        return _require(self._grid.col_labels, "column").index(labels)
+        return _require(self._entries.grid.col_labels, "column").index(labels)
 
     def take(self, index: npt.ArrayLike | slice) -> Observations:
         """Return some of the observations, in the same matrix with the same labels.
@@ -304,32 +301,22 @@ position 1; is the shape right?
         >>> obs.take(obs.values > 1.5).values
         array([2., 3.])
         """
-        chosen = own_positions(index, self.m)
-        weights = None if self.weights is None else self.weights[chosen]
-        part = Entries(self.rows[chosen], self.cols[chosen], self.values[chosen], weights)
-        part.check_lengths()
-        part.check_numbers(self._grid)
-        return self._trusted(part, self._grid)
+        return self.from_entries(self._entries.take(own_positions(index, self.m)).checked())
 
     def with_values(self, values: npt.ArrayLike) -> Observations:
         """Return the same entries with other values, given in the same order."""
-        old = self._entries
-        new = Entries(old.rows, old.cols, own_floats(values, "values"), old.weights)
-        new.check_lengths()
-        new.check_numbers(self._grid)
-        return self._trusted(new, self._grid)
+        entries = replace(self._entries, values=own_floats(values, "values"))
+        return self.from_entries(entries.checked())
 
-    def _with_weights(self, weights: npt.ArrayLike) -> Observations:
+    def with_weights(self, weights: npt.ArrayLike) -> Observations:
         """Return the same entries with other weights, given in the same order."""
-        old = self._entries
-        new = Entries(old.rows, old.cols, old.values, own_floats(weights, "weights"))
-        new.check_lengths()
-        new.check_numbers(self._grid)
-        return self._trusted(new, self._grid)
+        entries = replace(self._entries, weights=own_floats(weights, "weights"))
+        return self.from_entries(entries.checked())
 
-    def _in(self, shape: tuple[int, int], row_labels: Any, col_labels: Any) -> Observations:
+    def within(self, shape: tuple[int, int], row_labels: Any, col_labels: Any) -> Observations:
         """Return the same entries in a matrix that is at least as large, with these labels."""
-        return self._trusted(self._entries, LabelledShape.build(shape, row_labels, col_labels))
+        grid = LabelledShape.build(shape, row_labels, col_labels)
+        return self.from_entries(replace(self._entries, grid=grid))
 
     def to_dense(self, fill: float = np.nan) -> Floats:
         """Return the whole matrix as an array, with `fill` where nothing was observed."""
@@ -364,7 +351,7 @@ position 1; is the shape right?
         """Return whether both hold the same entries in the same order, weights and labels too."""
         if not isinstance(other, Observations):
             return NotImplemented
-        return self._grid == other._grid and self._entries.same(other._entries)
+        return self._entries.same(other._entries)
 
     __hash__ = None  # type: ignore[assignment]  # equality compares arrays
 
@@ -386,7 +373,7 @@ position 1; is the shape right?
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._entries, self._grid)
+        return _rebuild, (self._entries,)
 
     def __repr__(self) -> str:
         cold = ((self.cold_rows.size, "cold row"), (self.cold_cols.size, "cold column"))
@@ -402,11 +389,12 @@ position 1; is the shape right?
         )
 
 
-def _rebuild(entries: Entries, grid: LabelledShape) -> Observations:
+def _rebuild(entries: Entries) -> Observations:
     """Unpickle observations, whose indices may have come as a file mapped into memory."""
-    rows = own_index(entries.rows, "rows", grid.shape[0])
-    cols = own_index(entries.cols, "cols", grid.shape[1])
-    return Observations._trusted(replace(entries, rows=rows, cols=cols), grid)
+    shape = entries.grid.shape
+    rows = own_index(entries.rows, "rows", shape[0])
+    cols = own_index(entries.cols, "cols", shape[1])
+    return Observations.from_entries(replace(entries, rows=rows, cols=cols))
 
 
 def _require(labels: Labels | None, axis: str) -> Labels:

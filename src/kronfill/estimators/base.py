@@ -236,7 +236,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             weights = weights_of(X, y, sample_weight)
             self._pairs(X, reset=True)
             check_shape(X.shape, sizes)
-            return X if weights is X.weights else X._with_weights(weights)
+            return X if weights is X.weights else X.with_weights(weights)
         if y is None:
             raise ParameterError(self._needs_y("fit"))
         rows, cols = self._pairs(X, reset=True, own=False)

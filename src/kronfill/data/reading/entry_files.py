@@ -22,7 +22,6 @@ from kronfill.data.reading.layouts import (
     hang_together,
     is_like_value,
 )
-from kronfill.data.reading.matrices import settle
 from kronfill.errors import (
     DataError,
     DuplicateEntryError,
@@ -122,7 +121,7 @@ class EntryFile:
         grid = LabelledShape.build((len(labels[0]), len(labels[1])), *labels)
         entries = Entries.build(rows, cols, self._values, self._weights, grid)
         try:
-            return Observations._trusted(settle(entries, grid, duplicates), grid)
+            return Observations.from_entries(entries.settled(duplicates))
         except DuplicateEntryError:
             raise DuplicateEntryError(self._repeats()) from None
 

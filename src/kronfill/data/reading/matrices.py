@@ -17,13 +17,7 @@ from kronfill.data._arrays import (
     plain_array,
     require_real,
 )
-from kronfill.data._entries import (
-    Entries,
-    LabelledShape,
-    average_duplicates,
-    check_duplicates,
-    check_policy,
-)
+from kronfill.data._entries import Entries, LabelledShape, check_policy
 from kronfill.data.labels import Labels
 from kronfill.data.reading.frames import (
     FrameLike,
@@ -42,12 +36,10 @@ from kronfill.errors import (
     ShapeError,
 )
 
-__all__ = ["read_long", "read_matrix", "settle"]
+__all__ = ["read_long", "read_matrix"]
 
 
-def read_matrix(
-    A: Any, row_labels: Any, col_labels: Any, duplicates: str
-) -> tuple[Entries, LabelledShape]:
+def read_matrix(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> Entries:
     """Read a matrix whose missing entries are marked or absent."""
     check_policy(duplicates)
     if scipy.sparse.issparse(A):
@@ -61,8 +53,7 @@ def read_matrix(
     else:
         row_labels, col_labels = _coordinates(A, row_labels, col_labels)
         array, observed = _read_array(A)
-    grid = LabelledShape.build(array.shape, row_labels, col_labels)
-    return _dense_entries(array, observed, grid), grid
+    return _dense_entries(array, observed, LabelledShape.build(array.shape, row_labels, col_labels))
 
 
 def _coordinates(A: Any, row_labels: Any, col_labels: Any) -> tuple[Any, Any]:
@@ -125,30 +116,17 @@ def _dense_entries(array: Floats, observed: npt.NDArray[np.bool_], grid: Labelle
         msg = f"All {array.size} entries are missing; at least one must be observed."
         raise EmptyDataError(msg)
     rows, cols = np.divmod(codes, array.shape[1])
-    entries = Entries(rows, cols, array[observed], None)
-    entries.check_numbers(grid)
-    return entries
+    return Entries(rows, cols, array[observed], None, grid).checked()
 
 
-def _read_sparse(
-    A: Any, row_labels: Any, col_labels: Any, duplicates: str
-) -> tuple[Entries, LabelledShape]:
+def _read_sparse(A: Any, row_labels: Any, col_labels: Any, duplicates: str) -> Entries:
     """Read the stored entries of a scipy.sparse matrix or array."""
     own = own_sparse(A, "The matrix")
     grid = LabelledShape.build(own.shape, row_labels, col_labels)
     stored = own.tocoo()
     if A.format in ("bsr", "dia"):  # these pad with zeros: a zero says nothing here
         stored.eliminate_zeros()
-    entries = Entries.build(stored.row, stored.col, stored.data, None, grid)
-    return settle(entries, grid, duplicates), grid
-
-
-def settle(entries: Entries, grid: LabelledShape, duplicates: str) -> Entries:
-    """Refuse or merge repeated entries."""
-    if duplicates == "mean":
-        return average_duplicates(entries, grid)
-    check_duplicates(entries, grid)
-    return entries
+    return Entries.build(stored.row, stored.col, stored.data, None, grid).settled(duplicates)
 
 
 def read_long(
@@ -157,7 +135,7 @@ def read_long(
     row_labels: Any,
     col_labels: Any,
     duplicates: str,
-) -> tuple[Entries, LabelledShape]:
+) -> Entries:
     """Read a table with one line per observed entry.
 
     `columns` maps "row", "col", "value" and "weight" to a column name or None.
@@ -177,8 +155,7 @@ def read_long(
     values = table.numbers(at["value"])
     grid = LabelledShape.build((len(row_axis), len(col_axis)), row_axis, col_axis)
     _check_present(values, rows, cols, table.names[at["value"]], grid)
-    entries = Entries.build(rows, cols, values, weights, grid)
-    return settle(entries, grid, duplicates), grid
+    return Entries.build(rows, cols, values, weights, grid).settled(duplicates)
 
 
 def _locate(table: FrameLike, columns: dict[str, Any]) -> dict[str, int]:

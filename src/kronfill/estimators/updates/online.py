@@ -148,7 +148,7 @@ class Online(GaussianProcessReading):
         if isinstance(X, Observations):
             weights = weights_of(X, y, sample_weight)
             check_shape(X.shape, self.shape_)
-            return X if weights is X.weights else X._with_weights(weights)
+            return X if weights is X.weights else X.with_weights(weights)
         if y is None:
             raise ParameterError(self._needs_y("partial_fit"))
         rows, cols = self._entries(X)
