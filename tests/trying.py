@@ -25,7 +25,7 @@ import pandas as pd
 
 import kronfill as kf
 from kronfill.errors import KronfillError
-from kronfill.io.allowance import FREE, TIMES
+from kronfill.io.limits import FREE, TIMES
 
 from .forging import L, N, bytes_of, columns_of_every_kind, forged, frame, some_data
 

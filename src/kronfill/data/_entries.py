@@ -170,18 +170,21 @@ class Entries:
                 return
         elif _is_distinct(self._codes(), shape[0] * shape[1]):
             return
-        codes = self._codes()
-        order = np.argsort(codes, kind="stable")
-        repeat = np.flatnonzero(codes[order][1:] == codes[order][:-1])
-        earlier, later = order[repeat], order[repeat + 1]
-        first = np.argsort(later)[:3]
-        pairs = zip(earlier[first].tolist(), later[first].tolist(), strict=True)
-        named = [f"{self.name(j)} at positions {i} and {j}" for i, j in pairs]
+        repeats = self.repeats()
+        named = [f"{self.name(j)} at positions {i} and {j}" for i, j in repeats[:3]]
         msg = (
-            f"Every entry may be observed once, got repeats: {listing(named, repeat.size)}; "
+            f"Every entry may be observed once, got repeats: {listing(named, len(repeats))}; "
             "merge them first, or read the table with duplicates='mean'."
         )
         raise DuplicateEntryError(msg)
+
+    def repeats(self) -> Index:
+        """Return the positions of each entry that came before, and of where it came last."""
+        codes = self._codes()
+        order = np.argsort(codes, kind="stable")
+        again = np.flatnonzero(codes[order][1:] == codes[order][:-1])
+        pairs: Index = np.column_stack([order[again], order[again + 1]])
+        return pairs[np.argsort(pairs[:, 1])]
 
     def _averaged(self) -> Entries:
         """Merge repeats into their weighted mean; the weight becomes the sum (or the count).

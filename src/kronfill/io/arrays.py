@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill.errors import ModelFileError
-from kronfill.io.allowance import Allowance, Inconsistent
 from kronfill.io.container import Container
+from kronfill.io.limits import Allowance, refuse
 
-__all__ = ["MAPPED_FROM", "ArrayReader", "ArrayWriter", "Inconsistent", "sha256"]
+__all__ = ["MAPPED_FROM", "ArrayReader", "ArrayWriter", "sha256"]
 
 DTYPES = frozenset(
     ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
@@ -120,8 +120,7 @@ class ArrayReader:
 
     def __init__(self, container: Container, table: Any, verify: bool) -> None:
         if not isinstance(table, list) or len(table) > MAX_ARRAYS:
-            msg = "its list of arrays is missing or too long"
-            raise Inconsistent(msg)
+            refuse("its list of arrays is missing or too long")
         self.allowance = Allowance(len(container.buffer))
         self._sums: dict[str, str] = {}
         self._container, self._verify = container, verify
@@ -130,8 +129,7 @@ class ArrayReader:
 
     def __getitem__(self, number: Any) -> Array:
         if type(number) is not int or not 0 <= number < len(self._lines):
-            msg = f"there is no array {number!r:.60}"
-            raise Inconsistent(msg)
+            refuse(f"there is no array {number!r:.60}")
         line = self._lines[number]
         self.allowance.spend(line.length // MAPPED_SHARE if line.is_mapped else line.length)
         if number not in self._arrays:
@@ -141,8 +139,7 @@ class ArrayReader:
     def _made(self, number: int, line: _Line) -> Array:
         raw = self._raw(line) if line.is_mapped else self._raw(line).copy()
         if line.dtype.kind == "b" and raw.max(initial=0) > 1:
-            msg = f"array {number} has truth values other than 0 and 1"
-            raise Inconsistent(msg)
+            refuse(f"array {number} has truth values other than 0 and 1")
         if line.length >= MAPPED_FROM:
             raw.flags.writeable = False  # so that no one needs a copy of their own
         return raw.view(line.dtype).reshape(line.shape, order=line.order)
@@ -166,11 +163,11 @@ class ArrayReader:
         line = _described(number, described)
         _, length = self._container.place(line.entry)
         if line.length != length or max(line.shape, default=0) > self.allowance.size:
-            msg = f"array {number} of shape {line.shape} and type {line.dtype} is not in its entry"
-            raise Inconsistent(msg)
+            refuse(
+                f"array {number} of shape {line.shape} and type {line.dtype} is not in its entry"
+            )
         if (self._verify or not line.is_mapped) and self._sum(line) != described["sha256"]:
-            msg = f"the numbers of array {number} do not have the checksum that was stored"
-            raise Inconsistent(msg)
+            refuse(f"the numbers of array {number} do not have the checksum that was stored")
         return line
 
 
@@ -199,14 +196,11 @@ def _is_mapped(dtype: np.dtype[Any], length: int) -> bool:
 def _described(number: int, line: Any) -> _Line:
     """What the manifest says about an array, if it says it as it should."""
     if not isinstance(line, dict) or set(line) != _KEYS or not isinstance(line["entry"], str):
-        msg = f"array {number} is not described as it should be"
-        raise Inconsistent(msg)
+        refuse(f"array {number} is not described as it should be")
     dtype, shape, order = line["dtype"], line["shape"], line["order"]
     if not isinstance(dtype, str) or dtype not in DTYPES or order not in ("C", "F"):
-        msg = f"array {number} has type {dtype!r:.60} and order {order!r:.60}"
-        raise Inconsistent(msg)
+        refuse(f"array {number} has type {dtype!r:.60} and order {order!r:.60}")
     sizes = isinstance(shape, list) and all(type(k) is int and 0 <= k < 2**62 for k in shape)
     if not sizes or len(shape) > MAX_DIMENSIONS:
-        msg = f"array {number} has the shape {str(shape)[:60]}"
-        raise Inconsistent(msg)
+        refuse(f"array {number} has the shape {str(shape)[:60]}")
     return _Line(line["entry"], np.dtype(dtype), tuple(shape), order)

@@ -11,7 +11,7 @@ import numpy as np
 
 from kronfill._optional import needed
 from kronfill.errors import MissingDependencyError, ModelFileError
-from kronfill.io.arrays import Inconsistent
+from kronfill.io.limits import refuse
 from kronfill.io.values import (
     Codec,
     Reader,
@@ -85,8 +85,7 @@ def _masked(pd: Any) -> tuple[type, ...]:
 
 def _read_column(reader: Reader, node: Node) -> Any:
     if not isinstance(node, dict) or len(node) != 1 or next(iter(node)) not in _COLUMNS:
-        msg = f"a column is written as {str(node)[:60]!r}"
-        raise Inconsistent(msg)
+        refuse(f"a column is written as {str(node)[:60]!r}")
     ((kind, inner),) = node.items()
     values = _COLUMNS[kind](reader, inner)
     reader.spend(1024 + 16 * len(values))
@@ -115,8 +114,7 @@ def _read_categories(reader: Reader, node: Node) -> Any:
     categories = reader.value(index)
     pd = _pandas()
     if not isinstance(categories, pd.Index):
-        msg = "categories are not an index"
-        raise Inconsistent(msg)
+        refuse("categories are not an index")
     return pd.Categorical.from_codes(
         reader.array(codes, "i", 1), categories=categories, ordered=ordered
     )
@@ -193,8 +191,7 @@ def _read_index(reader: Reader, node: Node) -> Any:
 def _short(name: str) -> str:
     """A frequency; to make out a very long one could take long."""
     if len(name) > MAX_NAME:
-        msg = f"the frequency {name[:60]!r} has {len(name)} letters"
-        raise Inconsistent(msg)
+        refuse(f"the frequency {name[:60]!r} has {len(name)} letters")
     return name
 
 
@@ -206,8 +203,7 @@ def _read_range(reader: Reader, node: Node) -> Any:
     start, stop, step, name = fields(node, int, int, int, Any)
     length = len(range(start, stop, step))
     if length > reader.length:
-        msg = f"a range of {length} items is longer than the file"
-        raise Inconsistent(msg)
+        refuse(f"a range of {length} items is longer than the file")
     reader.spend(8 * length)
     return _pandas().RangeIndex(start, stop, step, name=reader.value(name))
 
@@ -298,8 +294,7 @@ def _read_missing(_reader: Reader, node: Node) -> Any:
     pd = _pandas()
     known = {"NaT": pd.NaT, "NA": pd.NA}
     if node not in known:
-        msg = f"{node!r:.60} is no missing value"
-        raise Inconsistent(msg)
+        refuse(f"{node!r:.60} is no missing value")
     return known[node]
 
 

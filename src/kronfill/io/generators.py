@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._stored import Test, real
-from kronfill.io.allowance import Inconsistent
+from kronfill.io.limits import refuse
 from kronfill.io.values import Codec, Node, Reader, Writer, fields
 
 __all__ = ["GENERATORS"]
@@ -77,11 +77,9 @@ def _read(reader: Reader, node: Node) -> Any:
     state = reader.value(inner)
     kind = state.pop("bit_generator", None) if isinstance(state, dict) else None
     if type(kind) is not str or kind not in _STATES:
-        msg = "a random generator is of an unknown kind"
-        raise Inconsistent(msg)
+        refuse("a random generator is of an unknown kind")
     if not _fits(state, {**_STATES[kind], **(_OLD if old else {})}):
-        msg = f"a random generator {kind} is in a state that it cannot be in"
-        raise Inconsistent(msg)
+        refuse(f"a random generator {kind} is in a state that it cannot be in")
     bits = getattr(np.random, kind)(0)
     bits.state = {"bit_generator": kind, **{key: state[key] for key in _STATES[kind]}}
     if not old:

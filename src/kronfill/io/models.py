@@ -17,12 +17,13 @@ from kronfill.errors import (
     ModelFileError,
     StorageError,
 )
-from kronfill.io.arrays import ArrayReader, Inconsistent, sha256
+from kronfill.io.arrays import ArrayReader, sha256
 from kronfill.io.classes import MODELS, RECORDS, is_fitted
 from kronfill.io.container import Container, write_container
 from kronfill.io.frames import FRAMES
 from kronfill.io.functions import FUNCTIONS, by_name
 from kronfill.io.generators import GENERATORS
+from kronfill.io.limits import refuse
 from kronfill.io.records import object_codec, read_object
 from kronfill.io.values import BASIC, Reader, Writer
 
@@ -200,16 +201,13 @@ def _manifest(container: Container) -> dict[str, Any]:
     """Read the manifest, if it has the checksum that goes with it and is of a known version."""
     text = container.read(MANIFEST, MAX_MANIFEST)
     if container.read(CHECKSUM, 64).decode("ascii", "replace") != sha256(text):
-        msg = "the manifest does not have the checksum that was stored"
-        raise Inconsistent(msg)
+        refuse("the manifest does not have the checksum that was stored")
     manifest = json.loads(text)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        msg = "the manifest is not that of a kronfill model"
-        raise Inconsistent(msg)
+        refuse("the manifest is not that of a kronfill model")
     version = manifest.get("version")
     if type(version) is not int:
-        msg = "the manifest has no version"
-        raise Inconsistent(msg)
+        refuse("the manifest has no version")
     if version > VERSION:
         msg = (
             f"{container.path} was written by kronfill {manifest.get('kronfill')!s:.20} in version "
@@ -218,13 +216,11 @@ def _manifest(container: Container) -> dict[str, Any]:
         )
         raise ModelFileError(msg)
     if version != VERSION or set(manifest) != _KEYS or not isinstance(manifest["objects"], list):
-        msg = f"the manifest, of version {version!r:.20}, is not as it should be"
-        raise Inconsistent(msg)
+        refuse(f"the manifest, of version {version!r:.20}, is not as it should be")
     entries = {line.get("entry") for line in manifest["arrays"]}
     expected = [CHECKSUM, MANIFEST, *(f"{number}.bin" for number in range(len(entries)))]
     if container.names != expected or entries != set(expected[2:]):
-        msg = "its entries are not those that the manifest lists"
-        raise Inconsistent(msg)
+        refuse("its entries are not those that the manifest lists")
     return manifest
 
 
@@ -235,12 +231,9 @@ def _read(reader: Reader, line: Any) -> Any:
 def _model(reader: Reader, root: Any) -> Any:
     model = reader.value(root)
     if type(model) not in MODELS:
-        msg = f"it holds a {type(model).__name__}, not a model"
-        raise Inconsistent(msg)
+        refuse(f"it holds a {type(model).__name__}, not a model")
     if not is_fitted(model):
-        msg = f"it holds a {type(model).__name__} without what a fit leaves behind"
-        raise Inconsistent(msg)
+        refuse(f"it holds a {type(model).__name__} without what a fit leaves behind")
     if not reader.is_done:
-        msg = "it has objects that are no part of the model"
-        raise Inconsistent(msg)
+        refuse("it has objects that are no part of the model")
     return model

@@ -16,7 +16,7 @@ from kronfill._stored import Stored, Test, Tests
 from kronfill.data import Observations
 from kronfill.errors import ModelFileError
 from kronfill.estimators.mc import MC
-from kronfill.io.arrays import Inconsistent
+from kronfill.io.limits import refuse
 from kronfill.io.values import Codec, Reader, Writer, fields
 from kronfill.kernels.base import Kernel
 
@@ -138,25 +138,20 @@ def _line(writer: Writer, record: Record, value: Any) -> dict[str, Any]:
 def read_object(reader: Reader, line: Any, records: Mapping[str, Record]) -> Any:
     """Read one line of the list of objects."""
     if not isinstance(line, dict) or set(line) != {"class", "state"}:
-        msg = f"an object is written as {str(line)[:60]!r}"
-        raise Inconsistent(msg)
+        refuse(f"an object is written as {str(line)[:60]!r}")
     if line["class"] not in records or not isinstance(line["state"], dict):
-        msg = f"it has an object of the unknown class {line['class']!r:.60}"
-        raise Inconsistent(msg)
+        refuse(f"it has an object of the unknown class {line['class']!r:.60}")
     record = records[line["class"]]
     state = _state(reader, record, line["state"])
     reader.spend(record.cost(state))
     made = record.make(state)
     if not record.fits(made):
-        msg = f"the parts of a {record.name} do not fit together"
-        raise Inconsistent(msg)
+        refuse(f"the parts of a {record.name} do not fit together")
     items = _items(made)
     if items > reader.length:
-        msg = f"a {record.name} has {items} items, more than the file has bytes"
-        raise Inconsistent(msg)
+        refuse(f"a {record.name} has {items} items, more than the file has bytes")
     if isinstance(made, Kernel) and reader.expanded > MAX_KERNEL:
-        msg = f"a kernel stands for {reader.expanded} parts"
-        raise Inconsistent(msg)
+        refuse(f"a kernel stands for {reader.expanded} parts")
     return made
 
 
@@ -181,13 +176,13 @@ def _state(reader: Reader, record: Record, nodes: dict[str, Any]) -> dict[str, A
         missing = set()
     unknown = set(nodes) - set(names)
     if missing or unknown:
-        msg = f"the state of a {record.name} is not what it should be: {sorted(missing | unknown)}"
-        raise Inconsistent(msg)
+        refuse(
+            f"the state of a {record.name} is not what it should be: {sorted(missing | unknown)}"
+        )
     state = {}
     for name, node in nodes.items():
         value = reader.value(node)
         if not tests[names[name]](value) or not reader.is_finite(value):
-            msg = f"{name} of a {record.name} cannot be {_shown(value)}"
-            raise Inconsistent(msg)
+            refuse(f"{name} of a {record.name} cannot be {_shown(value)}")
         state[names[name]] = value
     return state

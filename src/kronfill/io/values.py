@@ -22,8 +22,8 @@ from scipy import sparse
 
 from kronfill.data._arrays import is_finite
 from kronfill.errors import ModelFileError
-from kronfill.io.arrays import ArrayReader, ArrayWriter, Inconsistent
-from kronfill.io.collisions import distinguishable
+from kronfill.io.arrays import ArrayReader, ArrayWriter
+from kronfill.io.limits import distinguishable, refuse
 from kronfill.ridge.solution import Status
 
 __all__ = ["BASIC", "Codec", "Reader", "Writer", "read_zone", "write_zone"]
@@ -145,14 +145,13 @@ class Reader:
     def refer(self, number: int) -> Any:
         """Return an object, which is read unless that was done before."""
         if not 0 <= number < self._number:
-            msg = f"object {number} is used before it is described"
-            raise Inconsistent(msg)
+            refuse(f"object {number} is used before it is described")
         if number not in self._objects:
             self._objects[number] = self._object(number)
         value, height, size = self._objects[number]
         self._height, self._size = max(self._height, height), self._size + size
         if self._height > MAX_DEPTH or self._size > MAX_EXPANDED:
-            raise Inconsistent(_ENDLESS)
+            refuse(_ENDLESS)
         return value
 
     def _object(self, number: int) -> tuple[Any, int, int]:
@@ -161,7 +160,7 @@ class Reader:
         self._number, self._height, self._size, self._depth = number, 0, 1, 0
         self._level += 1
         if self._level > MAX_DEPTH:
-            raise Inconsistent(_ENDLESS)
+            refuse(_ENDLESS)
         self.spend(_OBJECT)
         found = (self._make(self, self._lines[number]), self._height + 1, self._size)
         self._level -= 1
@@ -185,12 +184,10 @@ class Reader:
         if type(node) is float and np.isfinite(node):
             return node
         if not isinstance(node, dict) or len(node) != 1:
-            msg = f"a value is written as {str(node)[:60]!r}"
-            raise Inconsistent(msg)
+            refuse(f"a value is written as {str(node)[:60]!r}")
         ((key, inner),) = node.items()
         if key not in self._codecs:
-            msg = f"it has a value of the unknown kind {key[:60]!r}"
-            raise Inconsistent(msg)
+            refuse(f"it has a value of the unknown kind {key[:60]!r}")
         codec = self._codecs[key]
         self.spend(codec.weight)
         return self._inside(lambda: codec.read(self, inner))
@@ -200,8 +197,7 @@ class Reader:
         if isinstance(node, list):
             return distinguishable(tuple(self.value(item) for item in node))
         if not isinstance(node, dict) or len(node) != 1 or next(iter(node)) not in _PACKED:
-            msg = f"a sequence is written as {str(node)[:60]!r}"
-            raise Inconsistent(msg)
+            refuse(f"a sequence is written as {str(node)[:60]!r}")
         ((kind, inner),) = node.items()
         key = json.dumps(node)
         self.spend(len(key))
@@ -215,8 +211,7 @@ class Reader:
         """Read what stands inside of something else."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            msg = f"its values are nested more than {MAX_DEPTH} deep"
-            raise Inconsistent(msg)
+            refuse(f"its values are nested more than {MAX_DEPTH} deep")
         value = read()
         self._depth -= 1
         return value
@@ -248,20 +243,17 @@ class Reader:
         array = self._arrays[number]
         right = array.dtype.kind in kinds and dtype in (None, array.dtype)
         if not right or ndim not in (None, array.ndim):
-            msg = f"array {number} has {array.ndim} dimensions and type {array.dtype}"
-            raise Inconsistent(msg)
+            refuse(f"array {number} has {array.ndim} dimensions and type {array.dtype}")
         return array
 
 
 def fields(node: Node, *types: Any) -> list[Any]:
     """Return the items of a list if there is one of each type."""
     if not isinstance(node, list) or len(node) != len(types):
-        msg = f"{len(types)} items are expected in {str(node)[:60]!r}"
-        raise Inconsistent(msg)
+        refuse(f"{len(types)} items are expected in {str(node)[:60]!r}")
     for item, kind in zip(node, types, strict=True):
         if kind is not Any and type(item) not in (kind if isinstance(kind, tuple) else (kind,)):
-            msg = f"{item!r:.60} is not of the type expected"
-            raise Inconsistent(msg)
+            refuse(f"{item!r:.60} is not of the type expected")
     return node
 
 
@@ -320,8 +312,7 @@ def _read_texts(reader: Reader, node: Node) -> list[Any]:
     stops = reader.array(ends, ndim=1, dtype=np.int64)
     starts = np.concatenate([[0], stops[:-1]])
     if stops.size == 0 or stops[-1] != len(raw) or (stops < starts).any() or starts.min() < 0:
-        msg = "the ends of packed texts are not in order"
-        raise Inconsistent(msg)
+        refuse("the ends of packed texts are not in order")
     reader.spend(64 * stops.size + 4 * len(raw))
     pairs = zip(starts.tolist(), stops.tolist(), strict=True)
     return [raw[start:end].decode("utf-8", "surrogatepass") for start, end in pairs]
@@ -353,8 +344,7 @@ def _read_dates(reader: Reader, node: Node) -> list[Any]:
 
 def _read_columns(reader: Reader, node: Node) -> list[Any]:
     if not isinstance(node, list) or not node:
-        msg = "packed tuples have no columns"
-        raise Inconsistent(msg)
+        refuse("packed tuples have no columns")
     columns = [reader.items(column) for column in node]
     reader.spend((64 + _POINTER * len(columns)) * len(columns[0]))
     return list(zip(*columns, strict=True))
@@ -363,8 +353,7 @@ def _read_columns(reader: Reader, node: Node) -> list[Any]:
 def _read_stamps(reader: Reader, node: Node) -> list[Any]:
     stamps = reader.value(node)
     if type(stamps).__name__ != "DatetimeIndex":
-        msg = "packed time stamps are not dates"
-        raise Inconsistent(msg)
+        refuse("packed time stamps are not dates")
     reader.spend(192 * len(stamps))
     return [stamp.as_unit(stamps.unit) for stamp in stamps]
 
@@ -387,8 +376,7 @@ def _write_dict(writer: Writer, value: dict[Any, Any]) -> Node:
 
 def _read_dict(reader: Reader, node: Node) -> dict[Any, Any]:
     if not isinstance(node, list):
-        msg = "a dictionary is not written as pairs"
-        raise Inconsistent(msg)
+        refuse("a dictionary is not written as pairs")
     pairs = [fields(pair, Any, Any) for pair in node]
     keys = distinguishable(tuple(reader.value(key) for key, _ in pairs))
     return dict(zip(keys, (reader.value(item) for _, item in pairs), strict=True))
@@ -406,8 +394,7 @@ def _read_objects(reader: Reader, node: Node) -> NDArray[Any]:
     array = as_objects(reader.items(items))
     reader.spend(array.nbytes)
     if any(type(size) is not int or not 0 <= size <= reader.length for size in shape):
-        msg = f"an array of objects has the shape {str(shape)[:60]}"
-        raise Inconsistent(msg)
+        refuse(f"an array of objects has the shape {str(shape)[:60]}")
     return array.reshape(shape)
 
 
@@ -442,11 +429,9 @@ def _read_csr(reader: Reader, node: Node) -> Any:
     # scipy trusts these, and one that is out of range would read foreign memory.
     right = 0 <= n == len(ends) - 1 and ends[0] == 0 and ends[-1] == len(at) == len(values)
     if not right or not 0 <= width <= MAX_COLUMNS or (ends[1:] < ends[:-1]).any():
-        msg = f"the row ends of a sparse matrix of shape {shape} are not in order"
-        raise Inconsistent(msg)
+        refuse(f"the row ends of a sparse matrix of shape {shape} are not in order")
     if at.size and (at.min() < 0 or at.max() >= width):
-        msg = f"a sparse matrix of shape {shape} has entries outside of it"
-        raise Inconsistent(msg)
+        refuse(f"a sparse matrix of shape {shape} has entries outside of it")
     return sparse.csr_array((values, at, ends), shape=(n, width))
 
 
@@ -470,8 +455,7 @@ def read_zone(node: Node) -> datetime.tzinfo:
     if isinstance(node, str):
         return ZoneInfo(node)
     if type(node) not in (int, float):
-        msg = f"{node!r:.60} is no time zone"
-        raise Inconsistent(msg)
+        refuse(f"{node!r:.60} is no time zone")
     offset = datetime.timedelta(seconds=node)
     return datetime.UTC if not offset else datetime.timezone(offset)
 
@@ -499,8 +483,7 @@ def _read_time64(_reader: Reader, node: Node) -> Any:
 def time_dtype(text: Any) -> np.dtype[Any]:
     """Check and return a type of dates or durations."""
     if not isinstance(text, str) or not _TIME.fullmatch(text):
-        msg = f"{text!r:.60} is no type of dates"
-        raise Inconsistent(msg)
+        refuse(f"{text!r:.60} is no type of dates")
     return np.dtype(text)
 
 
@@ -557,6 +540,5 @@ BASIC = (
 
 def _read_float(node: Node) -> float:
     if node not in ("nan", "inf", "-inf"):
-        msg = f"{node!r:.60} is no number"
-        raise Inconsistent(msg)
+        refuse(f"{node!r:.60} is no number")
     return float(node)

@@ -26,7 +26,6 @@ from kronfill.errors import (
     DataError,
     DuplicateEntryError,
     EmptyDataError,
-    LabelError,
     ParameterError,
 )
 
@@ -123,22 +122,19 @@ class EntryFile:
         try:
             return Observations.from_entries(entries.settled(duplicates))
         except DuplicateEntryError:
-            raise DuplicateEntryError(self._repeats()) from None
+            raise DuplicateEntryError(self._repeats(entries)) from None
 
-    def _repeats(self) -> str:
+    def _repeats(self, entries: Entries) -> str:
         """Say which entries have several lines."""
-        code = self._rows.astype(np.int64) * len(self.col_labels) + self._cols
-        order = np.argsort(code, kind="stable")
-        repeated = np.flatnonzero(code[order][1:] == code[order][:-1])
-        lines = np.arange(len(code)) + 2 if self._lines is None else self._lines
+        lines = np.arange(len(self._values)) + 2 if self._lines is None else self._lines
+        repeats = entries.repeats()
         shown = []
-        for k in repeated[:3]:
-            one, two = order[k], order[k + 1]
+        for one, two in repeats[:3]:
             labels = f"{self.row_labels[self._rows[one]]!r}, {self.col_labels[self._cols[one]]!r}"
             shown.append(f"{labels} at lines {lines[one]} and {lines[two]}")
         return (
             f"{self.table.path} has several lines for the same entry: "
-            f"{listing(shown, len(repeated))}. Merge them, or take their mean (--duplicates mean)."
+            f"{listing(shown, len(repeats))}. Merge them, or take their mean (--duplicates mean)."
         )
 
 
@@ -351,9 +347,11 @@ def _wide(table: FileTable, roles: Roles, why: str) -> EntryFile:
         names, labels = list(table.names), [str(k) for k in range(len(table))]
         origin = "rows are numbered from 0"
     else:
-        at = table.position(index)
-        codes, labels = table.labels(at)
-        _refuse_repeats(table, codes, labels, index)
+        advice = (
+            "every row of a wide table needs a label of its own. If this is a long table (row, "
+            "column, value), say so: --layout long."
+        )
+        labels = table.names_of_lines(table.position(index), "row label", advice)
         names = [name for name in table.names if name != index]
         origin = f"rows are named by {index or 'the first column'!r}"
     if not names:
@@ -383,19 +381,6 @@ def _wide_column(table: FileTable, name: str) -> Floats:
             "is a long table (row, column, value), say so: --layout long."
         )
         raise DataError(msg) from None
-
-
-def _refuse_repeats(table: FileTable, codes: Index, labels: list[str], index: str) -> None:
-    if len(labels) == len(codes):
-        return
-    counts = np.bincount(codes)
-    twice = [repr(labels[k]) for k in np.flatnonzero(counts > 1)[:3]]
-    msg = (
-        f"{table.path} has the row label {listing(twice, int(np.sum(counts > 1)))} more than once "
-        f"in column {index!r}; every row of a wide table needs a label of its own. If this is a "
-        "long table (row, column, value), say so: --layout long."
-    )
-    raise LabelError(msg)
 
 
 def read_pairs(table: FileTable, roles: Roles | None = None) -> tuple[Any, Any]:

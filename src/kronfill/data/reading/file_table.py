@@ -14,7 +14,7 @@ import numpy as np
 
 from kronfill._types import Floats, Index
 from kronfill.data._arrays import listing
-from kronfill.errors import DataError
+from kronfill.errors import DataError, LabelError
 
 __all__ = ["MISSING", "FileTable", "label_text"]
 
@@ -170,6 +170,16 @@ class FileTable:
             )
             raise DataError(msg)
         return codes, list(known)
+
+    def names_of_lines(self, j: int, what: str, advice: str) -> list[str]:
+        """Return the labels of the lines; LabelError, with advice, if one stands there twice."""
+        codes, labels = self.labels(j)
+        if len(labels) == len(codes):
+            return labels
+        often = np.flatnonzero(np.bincount(codes) > 1)
+        twice = listing([repr(labels[k]) for k in often[:3]], len(often))
+        msg = f"{self.path} has the {what} {twice} more than once in column {self.names[j]!r}; "
+        raise LabelError(msg + advice)
 
 
 def _is_text(kind: Any) -> bool:

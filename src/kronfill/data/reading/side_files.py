@@ -182,16 +182,11 @@ def read_new_similarities(
 def _items(table: FileTable, index: str | None) -> tuple[list[str], list[str]]:
     """The labels of the lines, each once, and the names of the other columns."""
     at = 0 if index is None else table.position(index)
-    codes, labels = table.labels(at)
-    if len(labels) < len(codes):
-        counts = np.bincount(codes)
-        twice = [repr(labels[k]) for k in np.flatnonzero(counts > 1)[:3]]
-        msg = (
-            f"{table.path} has the label {listing(twice, int(np.sum(counts > 1)))} more than once "
-            f"in column {table.names[at]!r}; every item needs one line. If this is a list of edges "
-            "or the labels are in another column, say so (--rows-as, --rows-index, or --cols-...)."
-        )
-        raise LabelError(msg)
+    advice = (
+        "every item needs one line. If this is a list of edges or the labels are in another "
+        "column, say so (--rows-as, --rows-index, or --cols-...)."
+    )
+    labels = table.names_of_lines(at, "label", advice)
     return labels, [name for j, name in enumerate(table.names) if j != at]
 
 

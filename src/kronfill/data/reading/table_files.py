@@ -10,7 +10,7 @@ import csv
 import gzip
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,24 +66,19 @@ def open_file(path: str | Path, sheet: str | None = None) -> FileTable:
     (['007', '008'], array([31.5,  nan]))
     """
     path = Path(path)
-    _require_arrow()
+    needed("pyarrow", "Reading tables from files")
     kind = _format(path)
     if sheet is not None and kind != "Excel":
         msg = f"{path} is not an Excel file: only those have sheets, got the sheet {sheet!r}."
         raise DataError(msg)
-    readers: dict[str, Callable[[Path], FileTable]] = {
-        "Parquet": _read_parquet,
-        "Feather": _read_feather,
-        "Excel": lambda where: _read_excel(where, sheet),
-        "CSV": _read_text,
-    }
-    table = readers[kind](path)
+    if kind == "CSV":
+        table = _read_text(path)
+    elif kind == "Excel":
+        table = _read_excel(path, sheet)
+    else:
+        table = _read_arrow(path, kind)
     _check_names(table)
     return table
-
-
-def _require_arrow() -> None:
-    needed("pyarrow", "Reading tables from files")
 
 
 def _format(path: Path) -> str:
@@ -215,28 +210,19 @@ def _has_decimal_commas(columns: Any) -> bool:
     return comma and not any(_POINT.fullmatch(cell.strip()) for cell in cells)
 
 
-def _read_parquet(path: Path) -> FileTable:
+def _read_arrow(path: Path, kind: str) -> FileTable:
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import feather, parquet
 
     try:
-        columns = parquet.ParquetFile(path).read()
+        if kind == "Parquet":
+            columns = parquet.ParquetFile(path).read()
+        else:
+            columns = feather.read_table(path, memory_map=False)
     except (pa.ArrowException, OSError, ValueError) as error:
-        msg = f"Cannot read {path} as a Parquet file: {_first_sentence(error)}"
+        msg = f"Cannot read {path} as a {kind} file: {_first_sentence(error)}"
         raise DataError(msg) from None
-    return _typed(path, "Parquet", columns)
-
-
-def _read_feather(path: Path) -> FileTable:
-    import pyarrow as pa
-    from pyarrow import feather
-
-    try:
-        columns = feather.read_table(path, memory_map=False)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        msg = f"Cannot read {path} as a Feather file: {_first_sentence(error)}"
-        raise DataError(msg) from None
-    return _typed(path, "Feather", columns)
+    return _typed(path, kind, columns)
 
 
 def _typed(path: Path, told: str, columns: Any) -> FileTable:
