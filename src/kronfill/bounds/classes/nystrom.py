@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from kronfill._types import Floats, Index
+from kronfill.bounds.classes.sides import rotated
 from kronfill.bounds.splits import EntrySet, Grid
 from kronfill.core.threads import one_blas_thread
 from kronfill.kernels.base import Kernel
@@ -56,7 +57,7 @@ class TrainingKernel:
         """The trace for S_n = all entries."""
         factors = [kernel.factor().phi for kernel in self.kernels]
         if factors[0].shape[1] * factors[1].shape[1] <= WIDEST * len(self.rows):
-            return self._factored_trace(*(_rotated(phi) for phi in factors))
+            return self._factored_trace(*(rotated(phi) for phi in factors))
         return self._gathered_trace()
 
     def _factored_trace(self, row: tuple[Floats, Floats], col: tuple[Floats, Floats]) -> float:
@@ -88,12 +89,6 @@ class TrainingKernel:
         """K_f between the training entries and these entries."""
         left = self.kernels[0].block(self._items_r, rows)[self._at_r]
         return np.asarray(left * self.kernels[1].block(self._items_c, cols)[self._at_c])
-
-
-def _rotated(phi: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues of Phi^T Phi and Phi in its eigenbasis."""
-    lam, vec = scipy.linalg.eigh(phi.T @ phi, check_finite=False)
-    return np.maximum(lam, 0.0), np.asarray(phi @ vec)
 
 
 def nystrom_trace(kernel: TrainingKernel, entries: EntrySet) -> float:

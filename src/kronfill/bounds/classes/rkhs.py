@@ -7,13 +7,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy.optimize import minimize_scalar
 
 from kronfill._types import Floats
 from kronfill.bounds.classes.hypothesis import HypothesisClass, check_radius
 from kronfill.bounds.classes.nystrom import TrainingKernel, nystrom_trace
-from kronfill.bounds.classes.sides import ClassAxis, FactorClass
+from kronfill.bounds.classes.sides import ClassAxis, FactorClass, rotated
 from kronfill.bounds.complexity.patterns import Pattern
 from kronfill.bounds.complexity.signs import PAPER, SignLaw
 from kronfill.bounds.fitted import rkhs_norm
@@ -126,16 +125,12 @@ class LocalBall(HypothesisClass):
         return self.shape[0] * self.shape[1] * self.r
 
     @cached_property
-    def _rotated(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Eigenvalues of the two kernels and factors Phi U in their eigenbases."""
-        both = []
-        for side in (self.ball.row, self.ball.col):
-            lam, vec = scipy.linalg.eigh(side.gram, check_finite=False)
-            both += [np.maximum(lam, 0.0), side.phi @ vec]
-        return both[0], both[1], both[2], both[3]
+    def _rotated(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Eigenvalues and rotated factors of the two kernels."""
+        return rotated(self.ball.row.phi), rotated(self.ball.col.phi)
 
     def _supremum(self, pattern: Pattern) -> float:
-        lam_w, phi_w, lam_h, phi_h = self._rotated
+        (lam_w, phi_w), (lam_h, phi_h) = self._rotated
         square = (phi_w.T @ pattern.times(phi_h)) ** 2
         lam = np.outer(lam_w, lam_h)
 

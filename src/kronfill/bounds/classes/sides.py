@@ -26,7 +26,7 @@ from kronfill.kernels import as_kernel
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 
-__all__ = ["ClassAxis", "FactorClass"]
+__all__ = ["ClassAxis", "FactorClass", "rotated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,12 @@ class ClassAxis:
         last = len(small) - 1
         found = scipy.linalg.eigvalsh(small, subset_by_index=[last, last], check_finite=False)
         return float(found[0])
+
+
+def rotated(phi: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues of Phi^T Phi, and Phi in its eigenbasis."""
+    lam, vec = scipy.linalg.eigh(phi.T @ phi, check_finite=False)
+    return np.maximum(lam, 0.0), np.asarray(phi @ vec)
 
 
 @dataclass(frozen=True, eq=False)

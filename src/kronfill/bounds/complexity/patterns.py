@@ -83,12 +83,12 @@ class _StreamedPattern(Pattern):
         n, l = grid.shape
         width = -(-l // 8)
         self._bits = np.frombuffer(rng.bytes(n * width), dtype=np.uint8).reshape(n, width)
-        self._left_out = np.divmod(grid.without, l)
+        self._left_out = grid.left_out
 
     def _blocks(self) -> Any:
         n, l = self.shape
         step = max(1, BLOCK // l)
-        rows, cols = self._left_out
+        rows, cols = self._left_out.rows, self._left_out.cols
         for start in range(0, n, step):
             stop = min(n, start + step)
             bits = np.unpackbits(self._bits[start:stop], axis=1, count=l)
