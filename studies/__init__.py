@@ -1,1 +1,4 @@
-"""Studies on real data: ``python -m studies`` runs them and writes docs/results.md."""
+"""Longer studies on real data, each with its table in docs/results.md: ``python -m studies``.
+
+Every method at once in a minute is ``kronfill bench``; time and memory are in ``benchmarks``.
+"""

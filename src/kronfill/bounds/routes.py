@@ -76,7 +76,7 @@ class Case:
         return self.loss.mean(self.train.values, self.estimator.predict(self.train))
 
     @cached_property
-    def sides(self) -> tuple[ClassAxis, ClassAxis]:
+    def axes(self) -> tuple[ClassAxis, ClassAxis]:
         """Factors of the class that the model is in."""
         form = fitted.fitted_form(self.estimator)
         if isinstance(self.estimator, RRMCEX):  # the leading eigenvectors are the class
@@ -93,7 +93,7 @@ class Case:
     @property
     def unit(self) -> float:
         """Norm of a function of the natural size: amplitude / sqrt(kbar)."""
-        row, col = self.sides
+        row, col = self.axes
         kbar = self.split.entries.total(row.diagonal, col.diagonal) / self.split.sizes.n
         return self.amplitude / float(np.sqrt(kbar)) if kbar > 0 else 1.0
 
@@ -142,14 +142,14 @@ def class_routes(case: Case) -> dict[str, Route]:
 
 def _norm_route(case: Case, delta: float) -> Bound:
     def build(radii: Mapping[str, float]) -> HypothesisClass:
-        return RKHSBall.of_axes(*case.sides, b=radii["b"])
+        return RKHSBall.of_axes(*case.axes, b=radii["b"])
 
     return _stratified(case, delta, {"b": case.ball_norm}, {"b": case.unit}, build, "norm")
 
 
 def _local_route(case: Case, delta: float) -> Bound:
     def build(radii: Mapping[str, float]) -> HypothesisClass:
-        return LocalBall(RKHSBall.of_axes(*case.sides, b=radii["b"]), radii["size"] ** 2)
+        return LocalBall(RKHSBall.of_axes(*case.axes, b=radii["b"]), radii["size"] ** 2)
 
     norms = {"b": case.ball_norm, "size": float(np.sqrt(fitted.mean_square(case.estimator)))}
     bases = {"b": case.unit, "size": case.amplitude}
@@ -162,7 +162,7 @@ def _nuclear_route(case: Case, delta: float) -> Bound:
     def build(radii: Mapping[str, float]) -> HypothesisClass:
         if of_values:
             return NuclearBall(case.split.shape, radii["t"])
-        return KMCBall.of_axes(*case.sides, t_b=2.0 * radii["t"])
+        return KMCBall.of_axes(*case.axes, t_b=2.0 * radii["t"])
 
     norm = fitted.value_nuclear_norm if of_values else fitted.nuclear_norm
     base = case.amplitude * float(np.sqrt(n * l)) if of_values else case.unit
@@ -233,7 +233,7 @@ def _stratified(
 def _square_route(case: Case, delta: float) -> Bound:
     """Theorem B: the clipped loss is at most the square loss, for which b needs no grid."""
     limit = max(abs(value) for value in case.value_range)
-    ball = RKHSBall.of_axes(*case.sides, b=case.ball_norm)
+    ball = RKHSBall.of_axes(*case.axes, b=case.ball_norm)
     bound = theorem_b(ball, case.split, limit, delta)
     raw = Square() * case.loss.scale
     names = {"complexity": "complexity of the class"}
