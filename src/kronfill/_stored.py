@@ -68,6 +68,9 @@ class Stored:
 
     def fits_together(self) -> bool:
         """Tell whether the parts of an object that was read from a file go with each other."""
+        return self._fits_together()
+
+    def _fits_together(self) -> bool:
         return True
 
 

@@ -13,10 +13,10 @@ from kronfill._types import Floats
 from kronfill.completion.sides import feature_kinds, internal_features, kernel_of, leaves
 from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
+from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import FeatureError, LabelError, ParameterError
 from kronfill.estimators import MC
 from kronfill.kernels import Kernel, Parts
-from kronfill.kernels.frames import as_pandas, is_frame
 from kronfill.kernels.given import Constant, Identity, SimilarityKernel
 from kronfill.kernels.new_items import check_possible, similarities, too_similar
 

@@ -75,8 +75,8 @@ class LowRankFactor(Stored):
         self.__dict__.update(state)
         self.__post_init__()
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`: new items follow from a system with a solution."""
+    def _fits_together(self) -> bool:
+        """New items follow from a system with a solution."""
         if self.pivots is None:
             return True
         right = len(self.pivots) == self.rank and inside(self.pivots, self.n)

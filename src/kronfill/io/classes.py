@@ -41,6 +41,7 @@ from kronfill._stored import (
 from kronfill.completion import Completion
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.data import Observations
+from kronfill.data.reading.frames import is_frame
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.conformal import METHODS, _Around, _LeavingFoldsOut, _LeavingOneOut
@@ -61,7 +62,6 @@ from kronfill.kernels.base import Kernel
 from kronfill.kernels.dotproduct import Linear, Polynomial, Tanimoto
 from kronfill.kernels.encoding import ArrayEncoder, FrameEncoder
 from kronfill.kernels.features import FeatureTable
-from kronfill.kernels.frames import is_frame
 from kronfill.kernels.functions import FunctionKernel
 from kronfill.kernels.given import Constant, Identity, Precomputed
 from kronfill.kernels.graphs.laplacian import (

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from kronfill._optional import needed
+from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import MissingDependencyError, ModelFileError
 from kronfill.io.limits import refuse
 from kronfill.io.values import (
@@ -23,7 +24,6 @@ from kronfill.io.values import (
     write_items,
     write_zone,
 )
-from kronfill.kernels.frames import as_pandas, is_frame
 
 __all__ = ["FRAMES"]
 

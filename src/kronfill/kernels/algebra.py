@@ -107,9 +107,8 @@ class _Composite(Kernel):
     def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return type(self)(*(part.take(items) for part in self.parts))
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
-        return super().fits_together() and {part.n for part in self.parts} == {self.n}
+    def _fits_together(self) -> bool:
+        return super()._fits_together() and {part.n for part in self.parts} == {self.n}
 
     def __repr__(self) -> str:
         shown = [f"({part!r})" if isinstance(part, Sum) else repr(part) for part in self.parts]
@@ -197,9 +196,8 @@ class Scaled(Kernel):
         """See :attr:`Kernel.explicit_rank`."""
         return self.base.explicit_rank
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
-        return super().fits_together() and self.base.n == self.n
+    def _fits_together(self) -> bool:
+        return super()._fits_together() and self.base.n == self.n
 
     def split(self) -> tuple[Kernel | None, float]:
         """See :meth:`Kernel.split`."""
@@ -261,10 +259,9 @@ class Normalized(Kernel):
         """See :attr:`Kernel.explicit_rank`."""
         return self.base.explicit_rank
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         sizes = (self.base.n, *self._weights.shape)
-        return super().fits_together() and sizes == (self.n, self.n)
+        return super()._fits_together() and sizes == (self.n, self.n)
 
     def split(self) -> tuple[Kernel | None, float]:
         """See :meth:`Kernel.split`: there is an identity part where the diagonal is constant."""

@@ -1,4 +1,4 @@
-"""What users hand to kernels: positions of items, and numbers that set something."""
+"""What users hand to kernels: positions of items, numbers, square tables with labels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ import numpy.typing as npt
 from kronfill._types import Floats, Index
 from kronfill.core.psd import as_real
 from kronfill.data._arrays import plain_array
-from kronfill.errors import IndexRangeError, KernelError, NonFiniteError, ParameterError
+from kronfill.data._counts import count_of
+from kronfill.data.reading.frames import as_pandas, frame_labels
+from kronfill.errors import (
+    FeatureError,
+    IndexRangeError,
+    KernelError,
+    LabelError,
+    NonFiniteError,
+    ParameterError,
+)
 
 __all__ = [
     "as_positions",
     "finite_numbers",
+    "labelled_square",
     "positions_from_key",
     "positive_integer",
     "positive_values",
@@ -73,6 +83,38 @@ def finite_numbers(values: npt.ArrayLike, name: str, wanted: str = "numbers") ->
         msg = f"{name} must be finite, got {array[where]} at {where}."
         raise NonFiniteError(msg)
     return array
+
+
+def labelled_square(frame: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
+    """Read a square table whose rows and columns are the same items."""
+    table = as_pandas(frame)
+    if not table.columns.is_unique or not table.index.is_unique:
+        twice = table.columns[table.columns.duplicated()].append(
+            table.index[table.index.duplicated()]
+        )
+        msg = f"{name} has the label {twice[0]!r} twice; every item may appear only once."
+        raise LabelError(msg)
+    if table.shape[0] != table.shape[1]:
+        msg = (
+            f"{name} must be a square table of similarities, got shape {table.shape}; to build "
+            "a kernel from a table of features use kronfill.kernels.rbf(features) or .linear."
+        )
+        raise KernelError(msg)
+    odd = table.index.symmetric_difference(table.columns, sort=False)
+    if len(odd):
+        msg = (
+            f"{name} has rows and columns that differ: they must be the same items, but {odd[0]!r} "
+            f"is only in one of them ({count_of(len(odd), 'such label')}); give both the same "
+            "labels, or pass a bare array (frame.to_numpy())."
+        )
+        raise LabelError(msg)
+    ordered = table[table.index]
+    try:
+        values = ordered.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"{name} must hold numbers only: {error}."
+        raise FeatureError(msg) from error
+    return values, frame_labels(table)
 
 
 def real_at_least(value: Any, lowest: float, name: str, *, strict: bool = False) -> float:

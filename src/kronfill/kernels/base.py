@@ -377,8 +377,7 @@ class Kernel(Immutable, Stored, ABC):
         rank = self.explicit_rank if factor.pivots is None else None
         return factor.n == self.n and rank in (None, factor.rank)
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return self.labels is None or len(self.labels) == self.n
 
     @property

@@ -26,8 +26,8 @@ from kronfill._types import Floats
 from kronfill.core.psd import as_real
 from kronfill.data._arrays import own_sparse
 from kronfill.data._counts import count_of
+from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import FeatureError, KronfillWarning, NonFiniteError, ShapeError
-from kronfill.kernels.frames import as_pandas, is_frame
 
 __all__ = ["KINDS", "ArrayEncoder", "FrameEncoder", "as_matrix"]
 
@@ -86,8 +86,7 @@ class FrameEncoder(Stored):
         "dense": flag,
     }
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         kinds = self.kinds
         if set(kinds) != KINDS or any(type(some) is not list for some in kinds.values()):
             return False

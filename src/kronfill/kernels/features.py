@@ -12,10 +12,10 @@ from scipy import sparse
 from kronfill._stored import Stored, Tests, either, floats, label_tuple, of, sparse_floats
 from kronfill._types import Floats, Index
 from kronfill.data._arrays import frozen
+from kronfill.data.reading.frames import as_pandas, frame_labels, is_frame
 from kronfill.errors import FeatureError
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.encoding import KINDS, ArrayEncoder, FrameEncoder, as_matrix
-from kronfill.kernels.frames import Labels, as_pandas, frame_labels, is_frame
 
 __all__ = ["FeatureKernel", "FeatureTable"]
 
@@ -47,7 +47,7 @@ class FeatureTable(Stored):
     """
 
     values: Any
-    labels: Labels
+    labels: tuple[Any, ...] | None
     _encoder: ArrayEncoder | FrameEncoder = field()
     stored: ClassVar[Tests] = {
         "values": either(floats(2), sparse_floats),
@@ -116,8 +116,7 @@ class FeatureTable(Stored):
         """Number of encoded features of new items: that of the known ones as they were given."""
         return self._encoder.width
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return self.labels is None or len(self.labels) == self.n
 
     @property
@@ -169,13 +168,13 @@ class FeatureKernel(Kernel):
         """Map encoded features to the coordinates in which the kernel works."""
         return encoded
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`: new items must have the same coordinates.
+    def _fits_together(self) -> bool:
+        """New items must have the same coordinates.
 
         This is told by sizes alone: a table of few entries may be very wide.
         """
         return (
-            super().fits_together()
+            super()._fits_together()
             and self._table.n == self.n
             and self._table.width == self._placed_width(self._table.new_width)
         )

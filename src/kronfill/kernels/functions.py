@@ -14,10 +14,10 @@ from kronfill._stored import Tests, floats, of, optional
 from kronfill._types import Floats, Index
 from kronfill.core.psd import check_symmetric_psd
 from kronfill.data._arrays import finite_array, frozen, own_sparse, plain_array
+from kronfill.data.reading.frames import as_pandas, frame_labels, is_frame
 from kronfill.errors import KernelError, ParameterError, ShapeError
 from kronfill.kernels.arguments import finite_numbers
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.frames import as_pandas, frame_labels, is_frame
 from kronfill.kernels.given import checked_labels, matrix_block
 
 __all__ = ["FunctionKernel", "SimilarityFunction", "from_function"]
@@ -193,10 +193,9 @@ class FunctionKernel(Kernel):
             check_symmetric_psd(function.block(some, some), f"{name} ({most} of its {n} items)")
         self._set(n=n, labels=labels, _function=function, _items=items, _K=matrix)
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         whole = self._K is None or self._K.shape == self.shape
-        return whole and super().fits_together() and _count(self._items) == self.n
+        return whole and super()._fits_together() and _count(self._items) == self.n
 
     def _block(self, rows: Index | None, cols: Index | None) -> Floats:
         if self._K is not None:

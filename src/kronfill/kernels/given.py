@@ -16,9 +16,10 @@ from kronfill.core.memory import require_memory
 from kronfill.core.psd import check_square, check_symmetric_psd
 from kronfill.data._arrays import own_sparse
 from kronfill.data.labels import is_missing
+from kronfill.data.reading.frames import is_frame
 from kronfill.errors import KernelError, LabelError
+from kronfill.kernels.arguments import labelled_square
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.frames import is_frame, labelled_square
 from kronfill.kernels.new_items import is_pair, similarities
 
 __all__ = [
@@ -236,9 +237,8 @@ class Precomputed(MatrixKernel):
     def _matrix(self) -> Floats:
         return self._K
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
-        return super().fits_together() and self._K.shape == self.shape
+    def _fits_together(self) -> bool:
+        return super()._fits_together() and self._K.shape == self.shape
 
 
 class _Alike(Kernel):

@@ -12,10 +12,10 @@ from scipy import sparse
 from kronfill._types import Floats
 from kronfill.data._arrays import listing, own_sparse
 from kronfill.data._counts import count_of
+from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
 from kronfill.kernels.arguments import finite_numbers
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.frames import as_pandas, is_frame
 
 __all__ = ["check_possible", "is_pair", "new_diagonal", "similarities", "too_similar"]
 

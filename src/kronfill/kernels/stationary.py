@@ -176,12 +176,11 @@ class _Scaled(FeatureKernel):
             encoded = encoded.toarray()
         return (encoded - self._centre) / self.length_scale
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         each = (self._table.new_width,)
         centred = self._centre is not None
         return (
-            super().fits_together()
+            super()._fits_together()
             and np.shape(self.length_scale) in ((), each)
             and (self._centre is None or self._centre.shape == each)
             and not (centred and sparse.issparse(self._table.values))
@@ -241,11 +240,10 @@ class Periodic(FeatureKernel):
         # |z_x - z_y|^2 = 4 sin^2(pi (x - y) / p) on the unit circle.
         return _gaussian(squared_distances(left, right))
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         each = (self._table.new_width,)
         return (
-            super().fits_together()
+            super()._fits_together()
             and all(np.shape(size) in ((), each) for size in (self.period, self.length_scale))
             and not sparse.issparse(self._table.values)
         )

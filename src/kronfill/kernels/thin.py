@@ -88,12 +88,13 @@ class Thin(Kernel):
         """See :attr:`Kernel.explicit_rank`."""
         return self.known_rank
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         factor = self.factor_of_base
         shape = (self.n, factor.rank)
         return (
-            super().fits_together() and self.phi.shape == shape and self.base.is_factored_by(factor)
+            super()._fits_together()
+            and self.phi.shape == shape
+            and self.base.is_factored_by(factor)
         )
 
     def _new_phi(self, new: Any) -> Floats:

@@ -18,8 +18,8 @@ from kronfill.data.labels import is_missing
 from kronfill.errors import DataError, LabelError
 
 __all__ = [
-    "FrameLike", "arrow_table", "axis_indexes", "is_labelled_array", "is_table",
-    "open_table", "refuse_coordinates",
+    "FrameLike", "arrow_table", "as_pandas", "axis_indexes", "frame_labels", "is_frame",
+    "is_labelled_array", "is_table", "open_table", "refuse_coordinates",
 ]  # fmt: skip
 
 _NUMBER_OBJECTS = frozenset(
@@ -204,6 +204,46 @@ def is_table(table: Any) -> bool:
     return hasattr(table, "__dataframe__") or (
         hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")
     )
+
+
+def is_frame(obj: Any) -> bool:
+    """Return whether this is a table of columns or a single one, a pandas Series."""
+    pandas = sys.modules.get("pandas")
+    return is_table(obj) or (pandas is not None and isinstance(obj, pandas.Series))
+
+
+def as_pandas(frame: Any) -> Any:
+    """Return a frame of any library as a pandas DataFrame."""
+    pandas = needed("pandas", "A data frame")
+    if isinstance(frame, pandas.DataFrame):
+        return frame
+    if isinstance(frame, pandas.Series):
+        return frame.to_frame()
+    if hasattr(frame, "__arrow_c_stream__"):
+        return _signed_codes(arrow_table(frame)).to_pandas(date_as_object=False)
+    return pandas.api.interchange.from_dataframe(frame)
+
+
+def _signed_codes(table: Any) -> Any:
+    """Return an Arrow table whose categories pyarrow before 23 can convert, those of polars too."""
+    import pyarrow as pa
+
+    fields = []
+    for field in table.schema:
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            field = field.with_type(pa.dictionary(pa.int64(), kind.value_type, kind.ordered))
+        fields.append(field)
+    return table.cast(pa.schema(fields))
+
+
+def frame_labels(frame: Any) -> tuple[Any, ...] | None:
+    """Return the index as labels; the default index 0, 1, 2, ... is none."""
+    pandas = needed("pandas", "A data frame")
+    index = frame.index
+    if isinstance(index, pandas.RangeIndex) and (index.start, index.step) == (0, 1):
+        return None
+    return tuple(index.tolist())
 
 
 def is_labelled_array(values: Any) -> bool:

@@ -74,8 +74,7 @@ class Sections(Basis):
         """See :class:`Basis`."""
         return self.kernel.n, len(self.items)
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return inside(self.items, self.kernel.n)
 
     def known(self, items: Index | None) -> Floats:
@@ -100,8 +99,7 @@ class Factored(Basis):
         """See :class:`Basis`."""
         return self.factor.n, self.factor.rank
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return self.kernel.is_factored_by(self.factor)
 
     def known(self, items: Index | None) -> Floats:
@@ -130,8 +128,8 @@ class Features(Basis):
         """See :class:`Basis`."""
         return self.table.n, self.table.width
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`: new items have the features of the known ones."""
+    def _fits_together(self) -> bool:
+        """New items have the features of the known ones."""
         return self.table.width == self.table.new_width
 
     def known(self, items: Index | None) -> Floats:
@@ -166,8 +164,7 @@ class Combined(Basis):
         """See :class:`Basis`."""
         return self.basis.size[0], self.coef.shape[1]
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return self.basis.size[1] == len(self.coef)
 
     def known(self, items: Index | None) -> Floats:
@@ -231,8 +228,7 @@ class Bilinear(Stored):
         "shape": tuple_of(count, 2),
     }
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         (n, a), (l, b) = self.row_basis.size, self.col_basis.size
         effects = self.effects
         return (

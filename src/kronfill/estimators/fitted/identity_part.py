@@ -43,8 +43,7 @@ class _Smooth(Basis):
         """See :class:`Basis`."""
         return self.factor.n, self.factor.rank
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return self.kernel.is_factored_by(self.factor)
 
     def known(self, items: Index | None) -> Floats:
@@ -88,8 +87,7 @@ class IdentityForm(Stored):
         """Size of the matrix."""
         return self.row_part.shape
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return self.row_part.shape == self.col_part.shape == tuple(self.own.shape)
 
     @classmethod
@@ -158,8 +156,7 @@ class Stacked(Stored):
         shape: tuple[int, int] = self.forms[0].shape
         return shape
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return len({form.shape for form in self.forms}) == 1
 
     def block(self, rows: Index | None, cols: Index | None) -> Floats:
@@ -189,8 +186,7 @@ class _Extended(Basis):
         """See :class:`Basis`."""
         return self.basis.size[0], self.core.shape[1]
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         return self.basis.size[1] == len(self.core) and self.own.shape == self.size
 
     def known(self, items: Index | None) -> Floats:

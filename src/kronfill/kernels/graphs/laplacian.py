@@ -96,8 +96,8 @@ class SparseLaplacian(Stored):
         self.__dict__.update(state)
         self.__post_init__()
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`: whether this is a Laplacian at all.
+    def _fits_together(self) -> bool:
+        """Whether this is a Laplacian at all.
 
         Its diagonal is stored, nothing beside it is positive, and L still = 0. Then I + L has an
         inverse: still (I + L) still is dominated by its diagonal.

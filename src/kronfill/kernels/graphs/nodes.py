@@ -177,10 +177,9 @@ class GraphKernel(MatrixKernel):
             _lock=threading.Lock(),
         )
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         matrix, weights = self._K, self._weights
-        if not super().fits_together() or (matrix is None) == (weights is None):
+        if not super()._fits_together() or (matrix is None) == (weights is None):
             return False
         if matrix is not None:
             return matrix.shape == self.shape
@@ -242,10 +241,9 @@ class SparseGraphKernel(SimilarityKernel):
             _lock=threading.Lock(),
         )
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         right = self._selves is None or self._selves.shape == (self.n,)
-        return right and super().fits_together() and self._laplacian.n == self.n
+        return right and super()._fits_together() and self._laplacian.n == self.n
 
     def _prepared(self) -> Operator:
         with self._lock:
@@ -371,10 +369,9 @@ class GraphSection(SimilarityKernel):
     def _diagonal(self, rows: Index | None) -> Floats:
         return self._whole._diagonal(self._at(rows))
 
-    def fits_together(self) -> bool:
-        """See :class:`~kronfill._stored.Stored`."""
+    def _fits_together(self) -> bool:
         within = len(self._items) == self.n and inside(self._items, self._whole.n)
-        return within and super().fits_together()
+        return within and super()._fits_together()
 
     def _at(self, items: Index | None) -> Index:
         return self._items if items is None else self._items[items]
