@@ -16,6 +16,8 @@ from kronfill.data.reading.side_files import HOLDS
 from kronfill.errors import LabelError, NotPSDError, NotSymmetricError, ParameterError
 from kronfill.kernels import Kernel
 from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
+from kronfill.kernels.encoding import FrameEncoder
+from kronfill.kernels.features import FeatureKernel
 from kronfill.kernels.given import Constant, Identity
 from kronfill.kernels.thin import Thin, thin
 
@@ -316,10 +318,10 @@ def _encoders(model: Any, axis: int) -> Iterator[Any]:
     """What encodes the features of data frames by which a fitted method knows an axis."""
     tables = getattr(model, "_tables", None)  # of IMC
     if tables is None:
-        tables = [getattr(part, "_table", None) for part in leaves(kernel_of(model, axis))]
+        parts = leaves(kernel_of(model, axis))
+        tables = [part.table for part in parts if isinstance(part, FeatureKernel)]
     else:
         tables = [tables[axis]]
     for table in tables:
-        encoder = getattr(table, "_encoder", None)
-        if getattr(encoder, "kinds", None):
-            yield encoder
+        if table is not None and isinstance(table.encoder, FrameEncoder):
+            yield table.encoder

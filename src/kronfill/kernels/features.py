@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +32,8 @@ class FeatureTable(Stored):
         The encoded features, read-only.
     labels : tuple or None
         The index of the data frame they came from, if it has one of its own.
+    encoder : ArrayEncoder or FrameEncoder
+        What encodes new items.
 
     Examples
     --------
@@ -48,11 +50,11 @@ class FeatureTable(Stored):
 
     values: Any
     labels: tuple[Any, ...] | None
-    _encoder: ArrayEncoder | FrameEncoder = field()
+    encoder: ArrayEncoder | FrameEncoder
     stored: ClassVar[Tests] = {
         "values": either(floats(2), sparse_floats),
         "labels": label_tuple,
-        "_encoder": of(ArrayEncoder, FrameEncoder),
+        "encoder": of(ArrayEncoder, FrameEncoder),
     }
 
     def __post_init__(self) -> None:
@@ -114,7 +116,7 @@ class FeatureTable(Stored):
     @property
     def new_width(self) -> int:
         """Number of encoded features of new items: that of the known ones as they were given."""
-        return self._encoder.width
+        return self.encoder.width
 
     def _fits_together(self) -> bool:
         return self.labels is None or len(self.labels) == self.n
@@ -142,7 +144,7 @@ class FeatureTable(Stored):
         -------
         ndarray or scipy.sparse.csr_array of shape (k, width)
         """
-        return self._encoder.encode(new)
+        return self.encoder.encode(new)
 
     def with_values(self, values: Any) -> FeatureTable:
         """Return the table with other values in the place of the encoded ones."""
@@ -163,6 +165,11 @@ class FeatureKernel(Kernel):
     def __init__(self, table: FeatureTable, **attributes: Any) -> None:
         self._set(n=table.n, labels=table.labels, **attributes)
         self._set(_table=table.with_values(self._place(table.values)))
+
+    @property
+    def table(self) -> FeatureTable:
+        """The features in the coordinates in which the kernel works."""
+        return self._table
 
     def _place(self, encoded: Any) -> Any:
         """Map encoded features to the coordinates in which the kernel works."""

@@ -151,16 +151,38 @@ def _graph_kernel(graph: Any, function: LaplacianFunction) -> Kernel:
     return GraphKernel(function, weights, labels)
 
 
-class GraphKernel(MatrixKernel):
-    """A function of a graph Laplacian as an array, computed once, when it is first needed."""
+class _OfLaplacian(SimilarityKernel):
+    """A function of a graph Laplacian, of which something is computed when it is first needed."""
 
     _function: Any
+    _lock: Any
+    _made_again: ClassVar[tuple[str, ...]] = ()
+    stored: ClassVar[Tests] = {**Kernel.stored, "_function": of(LaplacianFunction)}
+
+    @property
+    def _title(self) -> str:
+        return type(self._function).__name__
+
+    def _parameters(self) -> dict[str, Any]:
+        function = self._function
+        return {part.name: getattr(function, part.name) for part in fields(function) if part.init}
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out = ("_lock", *self._made_again)
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._set(**{**state, **dict.fromkeys(self._made_again), "_lock": threading.Lock()})
+
+
+class GraphKernel(_OfLaplacian, MatrixKernel):
+    """A function of a graph Laplacian as an array, computed once, when it is first needed."""
+
     _weights: Any
     _K: Floats | None
-    _lock: Any
     stored: ClassVar[Tests] = {
-        **Kernel.stored,
-        "_function": of(LaplacianFunction),
+        **_OfLaplacian.stored,
         "_weights": optional(either(floats(2), sparse_floats)),
         "_K": optional(floats(2)),
     }
@@ -195,32 +217,16 @@ class GraphKernel(MatrixKernel):
             kernel: Floats = self.__dict__["_K"]
         return kernel
 
-    def _parameters(self) -> dict[str, Any]:
-        return _settings(self._function)
 
-    @property
-    def _title(self) -> str:
-        return type(self._function).__name__
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._set(**state, _lock=threading.Lock())
-
-
-class SparseGraphKernel(SimilarityKernel):
+class SparseGraphKernel(_OfLaplacian):
     """A function of the sparse Laplacian of a large graph, known by its products."""
 
-    _function: Any
     _laplacian: SparseLaplacian
     _operator: Operator | None
     _selves: Floats | None
-    _lock: Any
+    _made_again: ClassVar[tuple[str, ...]] = ("_operator",)  # a factorisation cannot be pickled
     stored: ClassVar[Tests] = {
-        **Kernel.stored,
-        "_function": of(LaplacianFunction),
+        **_OfLaplacian.stored,
         "_laplacian": of(SparseLaplacian),
         "_selves": optional(floats(1)),
     }
@@ -317,22 +323,6 @@ class SparseGraphKernel(SimilarityKernel):
             return SparseGraphKernel(self._function, self._laplacian.reordered(items), labels)
         return GraphSection(self, items, labels)
 
-    def _parameters(self) -> dict[str, Any]:
-        return _settings(self._function)
-
-    @property
-    def _title(self) -> str:
-        return type(self._function).__name__
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A factorisation cannot be pickled; it is made again when it is needed.
-        made_again = ("_lock", "_operator")
-        with self._lock:
-            return {name: value for name, value in self.__dict__.items() if name not in made_again}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._set(**{**state, "_operator": None, "_lock": threading.Lock()})
-
 
 class GraphSection(SimilarityKernel):
     """The kernel of a large graph, seen at some of its nodes."""
@@ -385,11 +375,6 @@ class GraphSection(SimilarityKernel):
     @property
     def _title(self) -> str:
         return self._whole._title
-
-
-def _settings(function: Any) -> dict[str, Any]:
-    """Return what the user set."""
-    return {part.name: getattr(function, part.name) for part in fields(function) if part.init}
 
 
 def _everything(items: Index | None, n: int) -> Index:
