@@ -23,6 +23,7 @@ from kronfill._types import Floats
 from kronfill.criteria.exact import DETERMINED, likelihood
 from kronfill.criteria.reduction import effects_basis
 from kronfill.errors import KernelError, ParameterError
+from kronfill.ridge.factorised import CholeskyFactor
 from kronfill.ridge.problem import Sampled
 
 __all__ = ["Sensitivity", "Slope"]
@@ -86,15 +87,14 @@ class Sensitivity:
 
     def _inverse(self, a: Floats) -> tuple[Floats, float]:
         """M, and log det A on the complement of the effects."""
-        factor, info = scipy.linalg.lapack.dpotrf(a.T, lower=1, clean=1, overwrite_a=1)
-        if info != 0:
+        factor = CholeskyFactor.of(a.T, overwrite=True)
+        if factor is None:
             msg = (
                 "The kernel over the observed entries is singular and mu too small for it. Add an "
                 "identity part to a kernel."
             )
             raise KernelError(msg)
-        logdet = 2 * float(np.log(np.diagonal(factor)).sum())
-        lower, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+        logdet, lower = factor.logdet, factor.into_inverse()
         inverse = np.tril(lower) + np.tril(lower, -1).T
         if self._effects.shape[1] == 0:
             return inverse, logdet

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from kronfill._types import Floats, Index
 from kronfill.errors import DataError
@@ -13,7 +12,7 @@ from kronfill.online.group_means import GroupMeans, feature_sums
 from kronfill.online.recursive import CAPACITY, RecursiveRidge
 from kronfill.online.running import Change, RunningSums, pair_vectors
 from kronfill.ridge.effects import AdditiveEffects
-from kronfill.solvers.primal import normal_equations, solve_definite
+from kronfill.solvers.primal import factorised_normal, normal_equations
 
 __all__ = ["GroupedSums", "SummedRidge"]
 
@@ -31,7 +30,8 @@ class SummedRidge:
         self._solve()
 
     def _solve(self) -> None:
-        self.coef, self.rank = solve_definite(self._gram, self.moment, self.mu)
+        self._factor = factorised_normal(self._gram, self.mu)
+        self.coef, self.rank = self._factor.solve(self.moment), self._factor.rank
 
     def update(self, vectors: Floats, values: Floats, weights: Floats) -> None:
         """See :class:`RecursiveRidge`."""
@@ -46,18 +46,17 @@ class SummedRidge:
     def shift(self, moment: Floats) -> None:
         """See :class:`RecursiveRidge`."""
         self.moment = self.moment + moment
-        self._solve()
+        self.coef = self._factor.solve(self.moment)
 
     def after(self, vectors: Floats, values: Floats, weights: Floats) -> Floats:
         """See :class:`RecursiveRidge`."""
         scaled = weights[:, None] * vectors
         gram, moment = self._gram + vectors.T @ scaled, self.moment + scaled.T @ values
-        return solve_definite(gram, moment, self.mu)[0]
+        return factorised_normal(gram, self.mu).solve(moment)
 
     def products(self, vectors: Floats) -> Floats:
         """See :class:`RecursiveRidge`."""
-        lam, vec = scipy.linalg.eigh(self._gram, check_finite=False)
-        return np.asarray(((vectors @ vec) / (np.maximum(lam, 0.0) + self.mu)) @ vec.T)
+        return self._factor.whiten_adjoint(self._factor.whiten(vectors.T)).T
 
 
 def _lost(mu: float, size: int, trace: float) -> bool:

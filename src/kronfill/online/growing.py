@@ -15,10 +15,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 import scipy.linalg
-from scipy.linalg import lapack
 
 from kronfill._types import Floats
 from kronfill.core.memory import require_memory
+from kronfill.ridge.factorised import CholeskyFactor
 
 __all__ = ["Extension", "GrowingCholesky"]
 
@@ -132,8 +132,7 @@ class GrowingCholesky:
         self.m = len(lower)
         rows, cols = np.tril_indices(self.m)
         self._packed = np.ascontiguousarray(lower[rows, cols])
-        solved = scipy.linalg.solve_triangular(lower, targets, lower=True, check_finite=False)
-        self._solved = np.ascontiguousarray(solved)
+        self._solved = np.ascontiguousarray(CholeskyFactor(lower, lower=True).whiten(targets))
         self.normal = self._solved.T @ self._solved
         self._removals = 0
 
@@ -149,13 +148,11 @@ class GrowingCholesky:
         """
         below = np.array(border, order="C")
         _forward(self._packed, self.m, below)
-        block, info = lapack.dpotrf(corner - below @ below.T, lower=1, clean=1)
-        if info != 0:
+        block = CholeskyFactor.of(np.asfortranarray(corner - below @ below.T), overwrite=True)
+        if block is None:
             return None
-        solved = scipy.linalg.solve_triangular(
-            block, targets - below @ self.solved, lower=True, check_finite=False
-        )
-        return Extension(below, block, np.asarray(solved))
+        solved = block.whiten(targets - below @ self.solved)
+        return Extension(below, block.triangle, solved)
 
     def append(self, new: Extension) -> None:
         """Add rows at the end."""

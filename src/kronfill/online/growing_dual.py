@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import lapack
 
 from kronfill._types import Floats, Index
 from kronfill.online.growing import Extension, GrowingCholesky
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
+from kronfill.ridge.factorised import CholeskyFactor
 from kronfill.ridge.problem import KernelLike, RidgeProblem, RidgeResult, Sampled
 from kronfill.ridge.solution import Solution, Status
-from kronfill.solvers.dense import TRUST, EntryKernel
+from kronfill.solvers.dense import TRUST, entry_kernel
 
 __all__ = ["GrowingDual", "NewItem"]
 
@@ -97,12 +97,10 @@ class GrowingDual:
     @classmethod
     def of(cls, problem: RidgeProblem) -> GrowingDual | None:
         """Factorise; None where rounding does not let it."""
-        a = EntryKernel(problem).lower()
-        a[np.diag_indices_from(a)] += problem.mu
-        factor, info = lapack.dpotrf(a, lower=1, clean=0, overwrite_a=1)
-        if info != 0:
+        factor = CholeskyFactor.of(entry_kernel(problem), problem.mu, overwrite=True)
+        if factor is None:
             return None
-        return cls(problem, GrowingCholesky(factor, _targets(problem.sampled)))
+        return cls(problem, GrowingCholesky(factor.triangle, _targets(problem.sampled)))
 
     def append(self, sampled: Sampled) -> bool:
         """Take in those of ``sampled`` that are new, at its end; False where that is not worth it.

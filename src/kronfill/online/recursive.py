@@ -21,13 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import lapack
 
 from kronfill._types import Floats
 from kronfill.core.memory import require_memory
 from kronfill.core.threads import each
 from kronfill.errors import DataError
 from kronfill.online.halves import WIDE, Symmetric, symmetric
+from kronfill.ridge.factorised import CholeskyFactor
 
 __all__ = ["RecursiveRidge"]
 
@@ -118,7 +118,7 @@ class RecursiveRidge:
         self.drift = 0.0
         self._cuts = _even_slabs(len(moment))
         self._forget_inverse()
-        self.coef = self._solved(self._a, moment)
+        self.coef = self._factored(self._a).solve(moment)
 
     def _forget_inverse(self) -> None:
         self._inverse: Symmetric | None = None
@@ -158,7 +158,7 @@ class RecursiveRidge:
         """Add (or, negative, remove) the sums over many observations, and solve anew."""
         self._merge_all()
         total, right = self._a + gram, self.moment + moment
-        coef = self._solved(total, right)
+        coef = self._factored(total).solve(right)
         self._a, self.moment, self.coef = total, right, coef
         self._forget_inverse()
 
@@ -226,7 +226,7 @@ class RecursiveRidge:
         self.coef = self.coef + correction
         if self.drift > DRIFT:
             self._merge_all()
-            self.coef = self._solved(self._a, self.moment)
+            self.coef = self._factored(self._a).solve(self.moment)
             self._forget_inverse()
 
     # Products with P.
@@ -313,27 +313,23 @@ class RecursiveRidge:
 
     # Factorisations.
 
-    def _factored(self, a: Floats) -> Floats:
-        factor, info = lapack.dpotrf(a.T, lower=0, clean=0)
-        if info != 0:
+    def _factored(self, a: Floats) -> CholeskyFactor:
+        factor = CholeskyFactor.of(a)
+        if factor is None:
             msg = (
                 "The sums are no longer those of any observations: something was removed that had "
                 "not been added, or mu is too small for the removal to be told from rounding. "
                 "Nothing has changed. Check what is forgotten, or fit anew."
             )
             raise DataError(msg)
-        return np.asarray(factor)
-
-    def _solved(self, a: Floats, moment: Floats) -> Floats:
-        return np.asarray(lapack.dpotrs(self._factored(a), moment, lower=0)[0])
+        return factor
 
     def _made_inverse(self) -> Floats:
         """P, with whole diagonal blocks: slabs are rectangles that end in one."""
         size = len(self.moment)
         advice = "Use lower ranks, or larger batches, which need no inverse."
         require_memory(16.0 * size**2, f"The inverse for {size:,} coefficients", advice)
-        inverse, _ = lapack.dpotri(self._factored(self._a), lower=0, overwrite_c=1)
-        lower = np.asarray(inverse.T)
+        lower = self._factored(self._a).into_inverse()
         for first, last in zip(self._cuts[:-1], self._cuts[1:], strict=True):
             for matrix in (lower, self._a):
                 block = np.tril(matrix[first:last, first:last])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from kronfill._types import Floats, Index
 from kronfill.errors import DataError
 from kronfill.online.running import Change, RunningSums, pair_vectors
 from kronfill.ridge.effects import AdditiveEffects, half_inverse
-from kronfill.solvers.primal import effects_blocks, normal_equations, solve_definite
+from kronfill.solvers.primal import effects_blocks, factorised_normal, normal_equations
 
 __all__ = ["TwoWaySums"]
 
@@ -80,9 +79,9 @@ class TwoWaySums(RunningSums):
         sums = np.concatenate([[self._sums[0].sum()], *self._sums])
         root = half_inverse(inner)
         half, along = cross @ root, root.T @ sums
-        self._reduced = self._gram - half @ half.T
         moment = self._moment - half @ along
-        self._coef, self._rank = solve_definite(self._reduced, moment, self.mu)
+        self._factor = factorised_normal(self._gram - half @ half.T, self.mu)
+        self._coef = self._factor.solve(moment)
         energy = self._squares - float(along @ along) - float(moment @ self._coef)
         self._least = max(0.0, energy) / self.mu
         self._found = s.effects.solve_normal(inner, sums - self._coef @ cross)
@@ -123,7 +122,7 @@ class TwoWaySums(RunningSums):
     @property
     def rank(self) -> int:
         """See :class:`RunningSums`."""
-        return self._rank
+        return self._factor.rank
 
     @property
     def drift(self) -> float:
@@ -132,5 +131,4 @@ class TwoWaySums(RunningSums):
 
     def products(self, vectors: Floats) -> Floats:
         """See :class:`RunningSums`."""
-        lam, vec = scipy.linalg.eigh(self._reduced, check_finite=False)
-        return np.asarray(((vectors @ vec) / (np.maximum(lam, 0.0) + self.mu)) @ vec.T)
+        return self._factor.whiten_adjoint(self._factor.whiten(vectors.T)).T

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import WIDE
@@ -25,6 +24,11 @@ from kronfill.core.memory import require_memory
 from kronfill.core.threads import each, one_blas_thread
 from kronfill.errors import ParameterError
 from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.factorised import (
+    CholeskyFactor,
+    EigenFactor,
+    told_from_rounding,
+)
 from kronfill.ridge.problem import (
     RidgeProblem,
     RidgeResult,
@@ -45,8 +49,6 @@ ONE_THREAD = 1500
 slow down what comes next."""
 ROWS = 64
 """Rows of the kernel that a thread gathers at a time."""
-DISTINCT = 1e-6
-"""Rounding errors of eigenvalues below this share of mu do no harm."""
 TRUST = 1e-6
 """A measured relative residual above this means that rounding has spoilt a direct solve."""
 
@@ -124,6 +126,23 @@ class EntryKernel:
         _product(self._kr, self._kc, self._at_r, self._at_c, weighted, some, out)
         return out if len(self._root) == 0 else self._root[some] * out
 
+    def residual(
+        self, problem: RidgeProblem, dual: Floats, effects: AdditiveEffects | None
+    ) -> float:
+        """Measured ||A z - s o (y - Z beta)|| / ||s o y||, d = s o z, at up to PROBES entries.
+
+        Rounding errors of a factorisation are spread over all entries.
+        """
+        s = problem.sampled
+        root = s.root_weights
+        rest = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
+        z = dual / root
+        some = np.unique(np.linspace(0, s.m - 1, min(s.m, PROBES)).astype(np.intp))
+        gap = self.times(z, some) + problem.mu * z[some] - (root * rest)[some]
+        norm = float(np.linalg.norm(gap)) * float(np.sqrt(s.m / len(some)))
+        size = float(np.linalg.norm(root * s.values))
+        return norm / size if size > 0 else norm
+
 
 def entry_kernel(problem: RidgeProblem) -> Floats:
     """Lower triangle of diag(s) Kbar diag(s); the strict upper triangle is not written."""
@@ -167,81 +186,25 @@ class Cholesky(RidgeSolver):
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`: one factorisation for all targets."""
         with one_blas_thread() if problem.sampled.m <= ONE_THREAD else nullcontext():
-            factor = _Factor.of(problem)
-            return [self._solve(one, factor) for one in targets(problem)]
+            kernel = EntryKernel(problem)
+            factor = CholeskyFactor.of(kernel.lower(), problem.mu, overwrite=True)
+            return [self._solve(one, kernel, factor) for one in targets(problem)]
 
-    def _solve(self, problem: RidgeProblem, factor: _Factor | None) -> RidgeResult:
+    def _solve(
+        self, problem: RidgeProblem, kernel: EntryKernel, factor: CholeskyFactor | None
+    ) -> RidgeResult:
         if factor is not None:
-            dual, effects = _solve_with(factor.inverse, problem.sampled)
-            residual = factor.residual(problem, dual, effects)
+            dual, effects = _solve_with(factor.solve, problem.sampled)
+            residual = kernel.residual(problem, dual, effects)
             if residual <= TRUST:
                 solution = Solution(Status.EXACT, "Cholesky", residual=residual)
                 return RidgeResult(dual, effects, solution)
-        return _solve_by_eigenvalues(problem)
-
-
-@dataclass(frozen=True, eq=False)
-class _Factor:
-    """diag(s) Kbar diag(s) + mu I, factored."""
-
-    kernel: EntryKernel
-    factor: Floats
-    mu: float
-
-    @classmethod
-    def of(cls, problem: RidgeProblem) -> _Factor | None:
-        kernel = EntryKernel(problem)
-        a = kernel.lower()
-        a[np.diag_indices_from(a)] += problem.mu
-        factor, info = scipy.linalg.lapack.dpotrf(a, lower=1, clean=0, overwrite_a=1)
-        return cls(kernel, factor, problem.mu) if info == 0 else None
-
-    def inverse(self, b: Floats) -> Floats:
-        """A^-1 b."""
-        return np.asarray(scipy.linalg.cho_solve((self.factor, True), b, check_finite=False))
-
-    def residual(
-        self, problem: RidgeProblem, dual: Floats, effects: AdditiveEffects | None
-    ) -> float:
-        """Measured ||A z - s o (y - Z beta)|| / ||s o y||, d = s o z, at up to PROBES entries.
-
-        Rounding errors of a factorisation are spread over all entries.
-        """
-        s = problem.sampled
-        root = s.root_weights
-        rest = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
-        z = dual / root
-        some = np.unique(np.linspace(0, s.m - 1, min(s.m, PROBES)).astype(np.intp))
-        gap = self.kernel.times(z, some) + self.mu * z[some] - (root * rest)[some]
-        norm = float(np.linalg.norm(gap)) * float(np.sqrt(s.m / len(some)))
-        size = float(np.linalg.norm(root * s.values))
-        return norm / size if size > 0 else norm
-
-
-def _solve_by_eigenvalues(problem: RidgeProblem) -> RidgeResult:
-    kernel = entry_kernel(problem)
-    lam, vec = scipy.linalg.eigh(kernel, lower=True, overwrite_a=True, check_finite=False)
-    keep = _distinguishable(lam, problem.mu, len(lam))
-    lam, vec = lam[keep], vec[:, keep]
-
-    def inverse(b: Floats) -> Floats:
-        scale = (lam + problem.mu).reshape(-1, *[1] * (b.ndim - 1))
-        return np.asarray(vec @ ((vec.T @ b) / scale))
-
-    dual, effects = _solve_with(inverse, problem.sampled)
-    residual = dual_residual(problem, dual)
-    status = Status.EXACT if keep.all() else Status.RANK_DEFICIENT
-    solution = Solution(status, "Cholesky", residual=residual, rank=int(keep.sum()))
-    return RidgeResult(dual, effects, solution)
-
-
-def _distinguishable(lam: Floats, mu: float, size: int) -> NDArray[np.bool_]:
-    """Directions to keep: all if mu stands well above rounding, else those that do themselves.
-
-    A direction of rounding size has no part in f, but divided by a tiny mu it would swamp d.
-    """
-    noise = size * np.finfo(float).eps * float(lam.max())
-    return np.asarray((lam > noise) | (mu * DISTINCT > noise))
+        exact = EigenFactor.of(kernel.lower(), problem.mu, overwrite=True)
+        dual, effects = _solve_with(exact.solve, problem.sampled)
+        residual = dual_residual(problem, dual)
+        status = Status.EXACT if exact.told.all() else Status.RANK_DEFICIENT
+        solution = Solution(status, "Cholesky", residual=residual, rank=exact.rank)
+        return RidgeResult(dual, effects, solution)
 
 
 @dataclass(frozen=True)
@@ -280,7 +243,7 @@ class GridEigen(RidgeSolver):
         lam_c, v = scipy.linalg.eigh(col, check_finite=False)
         # The kernels are positive semidefinite: what is negative here is rounding.
         lam = np.outer(np.maximum(lam_r, 0.0), np.maximum(lam_c, 0.0))
-        keep = _distinguishable(lam, problem.mu, max(s.shape))
+        keep = told_from_rounding(lam, problem.mu, max(s.shape))
         scale = np.divide(1.0, lam + problem.mu, out=np.zeros_like(lam), where=keep)
 
         def on_grid(b: Floats, times: Callable[[Floats], Floats]) -> Floats:

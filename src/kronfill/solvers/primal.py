@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from kronfill._types import Floats
 from kronfill.core.operator import pair_products, row_grams
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign, half_inverse
+from kronfill.ridge.factorised import Factorised, factorised
 from kronfill.ridge.problem import (
     CoreResult,
     FactorLike,
@@ -26,7 +26,13 @@ from kronfill.ridge.problem import (
 )
 from kronfill.ridge.solution import Solution, Status
 
-__all__ = ["PrimalDirect", "effects_blocks", "normal_equations", "solve_primal"]
+__all__ = [
+    "PrimalDirect",
+    "effects_blocks",
+    "factorised_normal",
+    "normal_equations",
+    "solve_primal",
+]
 
 FACTOR_RTOL = 1e-13
 CHUNK_FLOATS = 4_000_000
@@ -71,7 +77,8 @@ class PrimalDirect(RidgeSolver):
 def solve_primal(row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) -> CoreResult:
     """Solve min sum_k w_k (y_k - (Z beta)_k - p_k X q_k^T)^2 + mu ||X||_F^2 exactly."""
     gram, moment = normal_equations(row_phi, col_phi, sampled)
-    coef, rank = solve_definite(gram, moment, mu)
+    factor = factorised_normal(gram, mu)
+    coef, rank = factor.solve(moment), factor.rank
     core = coef.reshape(row_phi.shape[1], col_phi.shape[1])
     rest = sampled.values - pair_products(row_phi @ core, col_phi, sampled.rows, sampled.cols)
     effects: AdditiveEffects | None = None
@@ -146,21 +153,13 @@ def effects_blocks(
     return np.hstack(parts), gram, weighted.T @ s.values
 
 
-def solve_definite(gram: Floats, moment: Floats, mu: float) -> tuple[Floats, int]:
-    """(gram + mu I)^-1 moment and the rank that was used."""
-    if len(gram) == 0:
-        return moment, 0
-    noise = len(gram) * np.finfo(float).eps * float(np.trace(gram))
-    if mu > noise:
-        shifted = gram.copy()
-        shifted[np.diag_indices_from(shifted)] += mu
-        factor, info = scipy.linalg.lapack.dpotrf(shifted.T, lower=0, clean=0, overwrite_a=1)
-        if info == 0:
-            return np.asarray(scipy.linalg.cho_solve((factor, False), moment)), len(gram)
-    lam, vec = scipy.linalg.eigh(gram, check_finite=False)
-    keep = (lam > noise) | (mu > noise)
-    coef = vec[:, keep] @ ((vec[:, keep].T @ moment) / (lam[keep] + mu))
-    return np.asarray(coef), int(keep.sum())
+def factorised_normal(gram: Floats, mu: float) -> Factorised:
+    """Normal equations plus mu I; their eigenvalues are sums of squares over all observations.
+
+    The right-hand side lies in the range of the sums, so that a mu just above rounding will do.
+    """
+    noise = len(gram) * float(np.finfo(float).eps) * float(np.trace(gram))
+    return factorised(gram, mu, noise=noise, margin=1.0)
 
 
 def _residual(gram: Floats, moment: Floats, coef: Floats, mu: float, sampled: Sampled) -> float:

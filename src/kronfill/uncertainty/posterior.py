@@ -18,12 +18,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill._types import Floats
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.factorised import CholeskyFactor, factorised
 from kronfill.ridge.free_effects import FreeEffects
 from kronfill.ridge.problem import RidgeProblem, Sampled
 from kronfill.solvers.dense import entry_kernel
@@ -94,11 +94,12 @@ class DualPosterior(Posterior):
         super().__init__(problem.sampled, problem.mu)
         s = problem.sampled
         self._width = s.m
-        self._whiten = _Whitening(entry_kernel(problem), problem.mu)
+        self._factor = factorised(entry_kernel(problem), problem.mu)
         if self.effects is not None:  # Z^T A^-1 Z = R^T R
             z = s.root_weights[:, None] * self.effects.design(s.rows, s.cols).toarray()
-            self._white = self._whiten(z)
-            self._triangle = np.asarray(np.linalg.qr(self._white, mode="r"))
+            self._white = self._factor.whiten(z)
+            triangle = np.asarray(np.linalg.qr(self._white, mode="r"))
+            self._effects_factor = CholeskyFactor(triangle, lower=False)
 
     def _kernel(self, targets: Queries) -> Floats:
         """k_t: prior covariance with the observed entries."""
@@ -108,11 +109,11 @@ class DualPosterior(Posterior):
 
     def _parts(self, targets: Queries) -> tuple[Floats, Floats]:
         """What the observations take off (columns), and what the effects add."""
-        minus = self._whiten((self._kernel(targets) * self.sampled.root_weights).T)
+        minus = self._factor.whiten((self._kernel(targets) * self.sampled.root_weights).T)
         if self.effects is None:
             return minus, np.zeros((0, len(targets)))
         z = self.effects.design(targets.rows, targets.cols).toarray()
-        return minus, _solve_transposed(self._triangle, z.T - self._white.T @ minus)
+        return minus, self._effects_factor.whiten(z.T - self._white.T @ minus)
 
     def _variance(self, targets: Queries) -> Floats:
         minus, plus = self._parts(targets)
@@ -131,9 +132,9 @@ class DualPosterior(Posterior):
         minus, plus = self._parts(targets)
         beta = np.zeros((0, len(targets)))
         if self.effects is not None:
-            beta = scipy.linalg.solve_triangular(self._triangle, plus, check_finite=False)
+            beta = self._effects_factor.whiten_adjoint(plus)
             minus = minus + self._white @ beta
-        return self._whiten.adjoint(minus).T * self.sampled.root_weights, beta.T
+        return self._factor.whiten_adjoint(minus).T * self.sampled.root_weights, beta.T
 
     def covariance(self, left: Queries, right: Queries) -> Floats:
         """See :class:`Posterior`: k(l, r) - k_l^T lambda_r + z_l^T beta_r."""
@@ -214,16 +215,18 @@ class DirectPosterior(FactorPosterior):
     def __init__(self, row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) -> None:
         super().__init__(row_phi, col_phi, sampled, mu)
         gram, _ = normal_equations(row_phi, col_phi, sampled)
-        self._whiten = _Whitening(gram, mu)
+        self._factor = factorised(gram, mu)
 
     def _variance(self, targets: Queries) -> Floats:
         u, own = self._coordinates(targets)
         return np.asarray(
-            own + self.mu * (column_products(self._whiten(u.T)) + self._effects_variance(targets))
+            own
+            + self.mu
+            * (column_products(self._factor.whiten(u.T)) + self._effects_variance(targets))
         )
 
     def _solve(self, u: Floats) -> Floats:
-        return self._whiten.adjoint(self._whiten(u.T)).T
+        return self._factor.whiten_adjoint(self._factor.whiten(u.T)).T
 
     def fit(self, values: Floats) -> tuple[Floats, AdditiveEffects | None]:
         """X and the effects if these values had been observed."""
@@ -236,38 +239,6 @@ class DirectPosterior(FactorPosterior):
             return core, None
         fitted = pair_products(self._row_phi @ core, self._col_phi, s.rows, s.cols)
         return core, s.effects.fit(values - fitted)
-
-
-class _Whitening:
-    """B -> R B with R^T R = A^-1, A = (the symmetric matrix with this lower triangle) + mu I.
-
-    By Cholesky; where rounding makes that fail, by eigenvalues, the negative ones being rounding.
-    """
-
-    def __init__(self, lower: Floats, mu: float) -> None:
-        a = lower.copy()
-        a[np.diag_indices_from(a)] += mu
-        factor, info = scipy.linalg.lapack.dpotrf(a.T, lower=0, clean=0, overwrite_a=1)
-        self._upper = factor if info == 0 else None
-        if info != 0:
-            lam, vec = scipy.linalg.eigh(lower, lower=True, check_finite=False)
-            self._root = vec / np.sqrt(np.maximum(lam, 0.0) + mu)
-
-    def __call__(self, b: Floats) -> Floats:
-        if self._upper is None:
-            return np.asarray(self._root.T @ b)
-        return _solve_transposed(self._upper, b)
-
-    def adjoint(self, b: Floats) -> Floats:
-        """R^T b."""
-        if self._upper is None:
-            return np.asarray(self._root @ b)
-        return np.asarray(scipy.linalg.solve_triangular(self._upper, b, check_finite=False))
-
-
-def _solve_transposed(upper: Floats, b: Floats) -> Floats:
-    """U^-T b for an upper triangle U."""
-    return np.asarray(scipy.linalg.solve_triangular(upper, b, trans=1, check_finite=False))
 
 
 def column_products(left: Floats, right: Floats | None = None) -> Floats:
