@@ -15,7 +15,7 @@ import scipy.linalg
 from kronfill._types import Floats, Index
 from kronfill.online.growing import Extension, GrowingCholesky
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
-from kronfill.ridge.factorised import CholeskyFactor
+from kronfill.ridge.factorised import CholeskyFactor, Factorised
 from kronfill.ridge.problem import KernelLike, RidgeProblem, RidgeResult, Sampled
 from kronfill.ridge.solution import Solution, Status
 from kronfill.solvers.dense import TRUST, entry_kernel
@@ -95,10 +95,10 @@ class GrowingDual:
         self.kind = None if effects is None else effects.kind
 
     @classmethod
-    def of(cls, problem: RidgeProblem) -> GrowingDual | None:
-        """Factorise; None where rounding does not let it."""
-        factor = CholeskyFactor.of(entry_kernel(problem), problem.mu, overwrite=True)
-        if factor is None:
+    def of(cls, problem: RidgeProblem, factor: Factorised | None = None) -> GrowingDual | None:
+        """From the factor of a fit, or of a new one; None where rounding does not let it."""
+        factor = factor or CholeskyFactor.of(entry_kernel(problem), problem.mu, overwrite=True)
+        if not isinstance(factor, CholeskyFactor):
             return None
         return cls(problem, GrowingCholesky(factor.triangle, _targets(problem.sampled)))
 

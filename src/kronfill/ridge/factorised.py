@@ -11,15 +11,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
 from kronfill._types import Flags, Floats
+from kronfill.core.memory import KEPT_BYTES
 
 __all__ = [
-    "CholeskyFactor", "EigenFactor", "Factorised", "factorised", "told_from_rounding",
+    "CholeskyFactor", "EigenFactor", "Factorised", "SolvedSystem", "factorised",
+    "told_from_rounding",
 ]  # fmt: skip
 
 DISTINCT = 1e-6
@@ -242,3 +245,43 @@ def factorised(
     if len(matrix) and (noise is None or mu > noise):
         factor = CholeskyFactor.of(matrix, mu)
     return EigenFactor.of(matrix, mu, noise=noise, margin=margin) if factor is None else factor
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedSystem:
+    """What a direct solver leaves behind, for variances and updates of the same fit.
+
+    Attributes
+    ----------
+    factor : Factorised
+        The m x m dual system diag(s) Kbar diag(s) + mu I; or, in the space of two factors, the
+        normal equations with the effects eliminated.
+    row_phi, col_phi : ndarray or None
+        These factors; None for the dual system.
+    effects : str or None
+        Which effects were eliminated from the normal equations.
+    """
+
+    factor: Factorised
+    row_phi: Floats | None = None
+    col_phi: Floats | None = None
+    effects: str | None = None
+
+    @classmethod
+    def if_small(cls, factor: Factorised, *more: Any) -> SolvedSystem | None:
+        """The system, unless it is too large to be kept."""
+        return cls(factor, *more) if factor.nbytes <= KEPT_BYTES else None
+
+    @property
+    def dual(self) -> Factorised | None:
+        """The factor, if it is that of the dual system."""
+        return self.factor if self.row_phi is None else None
+
+    def in_factors(
+        self, row_phi: Floats, col_phi: Floats, effects: str | None
+    ) -> Factorised | None:
+        """The factor, if it is that of the normal equations of these factors and effects."""
+        if self.row_phi is None or self.col_phi is None or self.effects != effects:
+            return None
+        same = np.array_equal(self.row_phi, row_phi) and np.array_equal(self.col_phi, col_phi)
+        return self.factor if same else None

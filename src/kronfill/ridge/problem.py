@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from kronfill._types import Floats, Index
 from kronfill.core.grouping import Grouped, totals
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
+from kronfill.ridge.factorised import SolvedSystem
 from kronfill.ridge.solution import Solution
 
 __all__ = [
@@ -226,10 +227,12 @@ class CoreResult:
     dual: Floats
     effects: AdditiveEffects | None
     solution: Solution
+    system: SolvedSystem | None = None
 
     def over(self, row: FactorLike, col: FactorLike) -> RidgeResult:
         """Join the factors to the result."""
-        return RidgeResult(self.dual, self.effects, self.solution, Primal(row, self.core, col))
+        primal = Primal(row, self.core, col)
+        return RidgeResult(self.dual, self.effects, self.solution, primal, system=self.system)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +251,8 @@ class RidgeResult:
         The same function in factor space, where the solver worked there.
     split : pair or None
         Factors and identity parts of the kernels, where the solver split them.
+    system : SolvedSystem or None
+        The system as a direct solver has factorised it, if that is small enough to be kept.
     """
 
     dual: Floats
@@ -255,6 +260,7 @@ class RidgeResult:
     solution: Solution
     primal: Primal | None = None
     split: tuple[FactorPlusIdentityLike, FactorPlusIdentityLike] | None = None
+    system: SolvedSystem | None = None
 
 
 class RidgeSolver(ABC):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 
 import numba
 import numpy as np
@@ -27,6 +28,7 @@ from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.factorised import (
     CholeskyFactor,
     EigenFactor,
+    SolvedSystem,
     told_from_rounding,
 )
 from kronfill.ridge.problem import (
@@ -187,24 +189,29 @@ class Cholesky(RidgeSolver):
         """See :class:`RidgeSolver`: one factorisation for all targets."""
         with one_blas_thread() if problem.sampled.m <= ONE_THREAD else nullcontext():
             kernel = EntryKernel(problem)
-            factor = CholeskyFactor.of(kernel.lower(), problem.mu, overwrite=True)
-            return [self._solve(one, kernel, factor) for one in targets(problem)]
+            triangle = CholeskyFactor.of(kernel.lower(), problem.mu, overwrite=True)
+            eigen = cache(lambda: EigenFactor.of(kernel.lower(), problem.mu, overwrite=True))
+            return [self._solve(one, kernel, triangle, eigen) for one in targets(problem)]
 
     def _solve(
-        self, problem: RidgeProblem, kernel: EntryKernel, factor: CholeskyFactor | None
+        self,
+        problem: RidgeProblem,
+        kernel: EntryKernel,
+        triangle: CholeskyFactor | None,
+        eigen: Callable[[], EigenFactor],
     ) -> RidgeResult:
-        if factor is not None:
-            dual, effects = _solve_with(factor.solve, problem.sampled)
+        system = SolvedSystem.if_small(eigen() if triangle is None else triangle)
+        if triangle is not None:
+            dual, effects = _solve_with(triangle.solve, problem.sampled)
             residual = kernel.residual(problem, dual, effects)
             if residual <= TRUST:
                 solution = Solution(Status.EXACT, "Cholesky", residual=residual)
-                return RidgeResult(dual, effects, solution)
-        exact = EigenFactor.of(kernel.lower(), problem.mu, overwrite=True)
-        dual, effects = _solve_with(exact.solve, problem.sampled)
+                return RidgeResult(dual, effects, solution, system=system)
+        dual, effects = _solve_with(eigen().solve, problem.sampled)
         residual = dual_residual(problem, dual)
-        status = Status.EXACT if exact.told.all() else Status.RANK_DEFICIENT
-        solution = Solution(status, "Cholesky", residual=residual, rank=exact.rank)
-        return RidgeResult(dual, effects, solution)
+        status = Status.EXACT if eigen().told.all() else Status.RANK_DEFICIENT
+        solution = Solution(status, "Cholesky", residual=residual, rank=eigen().rank)
+        return RidgeResult(dual, effects, solution, system=system)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from kronfill._types import Floats
 from kronfill.core.operator import pair_products, row_grams
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign, half_inverse
-from kronfill.ridge.factorised import Factorised, factorised
+from kronfill.ridge.factorised import CholeskyFactor, Factorised, SolvedSystem, factorised
 from kronfill.ridge.problem import (
     CoreResult,
     FactorLike,
@@ -90,7 +90,11 @@ def solve_primal(row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) 
     exact = rank == len(coef) and residual <= ACCURATE
     status = Status.EXACT if exact else Status.RANK_DEFICIENT
     solution = Solution(status, "PrimalDirect", residual=residual, rank=rank)
-    return CoreResult(core, dual, effects, solution)
+    system = None
+    if isinstance(factor, CholeskyFactor):  # eigenvalues would be those of other variances
+        kind = None if sampled.effects is None else sampled.effects.kind
+        system = SolvedSystem.if_small(factor, row_phi, col_phi, kind)
+    return CoreResult(core, dual, effects, solution, system)
 
 
 def normal_equations(row_phi: Floats, col_phi: Floats, sampled: Sampled) -> tuple[Floats, Floats]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from kronfill._types import Floats
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects
-from kronfill.ridge.factorised import CholeskyFactor, factorised
+from kronfill.ridge.factorised import CholeskyFactor, Factorised, factorised
 from kronfill.ridge.free_effects import FreeEffects
 from kronfill.ridge.problem import RidgeProblem, Sampled
 from kronfill.solvers.dense import entry_kernel
@@ -88,13 +88,13 @@ class Posterior(ABC):
 
 
 class DualPosterior(Posterior):
-    """By a Cholesky factorisation of the m x m kernel over the observed entries."""
+    """By a factorisation of the m x m kernel over the observed entries, perhaps that of a fit."""
 
-    def __init__(self, problem: RidgeProblem) -> None:
+    def __init__(self, problem: RidgeProblem, factor: Factorised | None = None) -> None:
         super().__init__(problem.sampled, problem.mu)
         s = problem.sampled
         self._width = s.m
-        self._factor = factorised(entry_kernel(problem), problem.mu)
+        self._factor = factor or factorised(entry_kernel(problem), problem.mu)
         if self.effects is not None:  # Z^T A^-1 Z = R^T R
             z = s.root_weights[:, None] * self.effects.design(s.rows, s.cols).toarray()
             self._white = self._factor.whiten(z)
@@ -210,12 +210,18 @@ class FactorPosterior(Posterior):
 
 
 class DirectPosterior(FactorPosterior):
-    """By a Cholesky factorisation of the a b x a b normal equations."""
+    """By a factorisation of the a b x a b normal equations, perhaps that of a fit."""
 
-    def __init__(self, row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) -> None:
+    def __init__(
+        self,
+        row_phi: Floats,
+        col_phi: Floats,
+        sampled: Sampled,
+        mu: float,
+        factor: Factorised | None = None,
+    ) -> None:
         super().__init__(row_phi, col_phi, sampled, mu)
-        gram, _ = normal_equations(row_phi, col_phi, sampled)
-        self._factor = factorised(gram, mu)
+        self._factor = factor or factorised(normal_equations(row_phi, col_phi, sampled)[0], mu)
 
     def _variance(self, targets: Queries) -> Floats:
         u, own = self._coordinates(targets)
