@@ -170,6 +170,7 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
     def _publish(self, sampled: Sampled, result: RidgeResult, observations: Observations) -> None:
         self._set_result(result, observations)
         self._model = _model(*self._resolved(), sampled, result)
+        self._keep_system(result)
 
     def _table_bases(self) -> tuple[Basis, Basis]:
         made = []

@@ -7,7 +7,7 @@ noise of variance s^2 mu / w; what is here reads the posterior variance off the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,14 +16,16 @@ import scipy.linalg
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats, Index
+from kronfill.core.memory import Kept
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
 from kronfill.estimators.fitted.bilinear import Bilinear
 from kronfill.estimators.fitted.priors import AxisPrior
 from kronfill.estimators.inputs import check_range, positions
 from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.factorised import SolvedSystem
 from kronfill.ridge.free_effects import FreeEffects
-from kronfill.ridge.problem import RidgeProblem, Sampled
+from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
 from kronfill.solvers.auto import solve_in_factors
 from kronfill.uncertainty.identity_part import IdentityPosterior
 from kronfill.uncertainty.iterative import IterativePosterior
@@ -51,6 +53,8 @@ class GaussianProcess:
     mu: float
     least: float
     """y^T M y, the least value of the objective divided by mu."""
+    system: Kept[SolvedSystem] | None = field(default=None, kw_only=True)
+    """As the fit has factorised it."""
 
     @cached_property
     def dof(self) -> int:
@@ -69,12 +73,21 @@ class GaussianProcess:
         return self.posterior_given(self.sampled)
 
     def posterior_given(self, sampled: Sampled) -> Posterior:
-        """By the smallest system: m x m, or a b x a b, or neither where both are too large."""
+        """By the smallest system: m x m, or a b x a b, or neither where both are too large.
+
+        The m x m system is the smallest if the fit has factorised it.
+        """
         row, col = self.priors
-        if sampled.m > SMALL and row.rank * col.rank <= min(sampled.m, DIRECT_LIMIT):
-            return DirectPosterior(row.phi, col.phi, sampled, self.mu)
+        kept = self.system if sampled is self.sampled else None
+        system = None if kept is None else kept.value
+        dual = system.dual if system is not None and sampled.m <= DIRECT_LIMIT else None
+        look = dual is None and sampled.m > SMALL
+        if look and row.rank * col.rank <= min(sampled.m, DIRECT_LIMIT):
+            kind = None if sampled.effects is None else sampled.effects.kind
+            factor = None if system is None else system.in_factors(row.phi, col.phi, kind)
+            return DirectPosterior(row.phi, col.phi, sampled, self.mu, factor)
         if sampled.m <= DIRECT_LIMIT:
-            return DualPosterior(RidgeProblem(row.kernel, col.kernel, sampled, self.mu))
+            return DualPosterior(RidgeProblem(row.kernel, col.kernel, sampled, self.mu), dual)
         if self._spiked:
             return IdentityPosterior(row.split, col.split, sampled, self.mu)
         return IterativePosterior(row.phi, col.phi, sampled, self.mu)
@@ -125,6 +138,7 @@ class GaussianProcessReading(MatrixRegressor):
     row_effects_: Floats
     col_effects_: Floats
     center: Any
+    _kept_system: tuple[Any, Kept[SolvedSystem]] | None
 
     @abstractmethod
     def _priors(self) -> tuple[AxisPrior, AxisPrior]:
@@ -155,13 +169,25 @@ class GaussianProcessReading(MatrixRegressor):
             norm = float(self._dual() @ (fitted - effects))
         rest = sampled.root_weights * (sampled.values - fitted)
         # Taken from the objective and not as y^T d, the error of an iterative solve enters squared.
-        return GaussianProcess(
-            self._priors(), sampled, self.mu_, float(rest @ rest) / self.mu_ + norm
-        )
+        least = float(rest @ rest) / self.mu_ + norm
+        kept = self._solved_system()
+        return GaussianProcess(self._priors(), sampled, self.mu_, least, system=kept)
+
+    def _keep_system(self, result: RidgeResult) -> None:
+        """Keep what the solver has factorised, for as long as this fit is the last one."""
+        self._kept_system = None
+        if result.system is not None:
+            self._kept_system = (self._model, Kept(result.system, result.system.factor.nbytes))
+
+    def _solved_system(self) -> Kept[SolvedSystem] | None:
+        """The system of the last fit, where there is one."""
+        kept = vars(self).get("_kept_system")
+        return kept[1] if kept is not None and kept[0] is self._model else None
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())  # scikit-learn hands out the attributes themselves
-        state.pop("_kept_reading", None)  # large, and soon made again
+        for name in ("_kept_reading", "_kept_system"):  # large, and soon made again
+            state.pop(name, None)
         return state
 
     @property

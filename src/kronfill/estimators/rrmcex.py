@@ -132,6 +132,7 @@ class RRMCEX(OnlineSums, LongTables, KernelRegressor, Suggesting):
         self.solution_ = result.solution
         self.n_iter_ = max(1, result.solution.iterations)
         self._model = Bilinear(row_basis, col_basis, self.coef_, result.effects, self.shape_)
+        self._keep_system(result)
         self.solution_.warn()
 
     def _table_bases(self) -> tuple[Basis, Basis]:

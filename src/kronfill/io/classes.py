@@ -281,7 +281,14 @@ def _method(kind: type[MatrixRegressor], **more: Test) -> Record:
     state = {**_fitted, **more}
     at_times = {name: state.pop(name) for name in _AT_TIMES if name in state}
     at_times.update(parameters)
-    return Record(kind, state, at_times, forgotten=("_kept_reading",), fits=_estimator, bare=True)
+    return Record(
+        kind,
+        state,
+        at_times,
+        forgotten=("_kept_reading", "_kept_system"),
+        fits=_estimator,
+        bare=True,
+    )
 
 
 def _indexes_only(state: dict[str, Any]) -> dict[str, Any]:

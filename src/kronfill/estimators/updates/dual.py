@@ -215,7 +215,9 @@ class OnlineDual(Online):
         if stream is not None and stream.dual is not None:
             return cast("GrowingDual", stream.dual)
         sampled = self._sampled(self.observations_, self.center)
-        return GrowingDual.of(RidgeProblem(*self._resolved(), sampled, self.mu_))
+        kept = self._solved_system()
+        factor = None if kept is None or kept.value is None else kept.value.dual
+        return GrowingDual.of(RidgeProblem(*self._resolved(), sampled, self.mu_), factor)
 
     def _warm(self) -> WarmStart:
         stream = self._kept()
