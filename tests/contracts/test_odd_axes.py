@@ -263,7 +263,7 @@ def dense_posterior(odd, est):
 def test_standard_deviations_and_samples(name, small, monkeypatch):
     odd = ODD[name]
     if not small:  # as in a large table: by solves, samples by Matheron's rule
-        for limit in ("SMALL", "DIRECT_LIMIT", "BLOCK_LIMIT"):
+        for limit in ("SMALL_SYSTEM", "DENSE_POSTERIOR", "DENSE_BLOCK"):
             monkeypatch.setattr(f"kronfill.estimators.posterior.{limit}", 0)
     est = odd.estimator(kf.KKMCEX, mu=0.3).fit(odd.obs)
     wanted = dense_posterior(odd, est)

@@ -81,9 +81,9 @@ def test_folded_weights_stand_for_the_same_noise():
 
 
 def test_a_rest_of_full_rank_is_not_split():
-    from kronfill.ridge.identity_system import FEW, FactorPlusIdentity
+    from kronfill.ridge.identity_system import SMALL_AXIS, FactorPlusIdentity
 
-    n = FEW + 1
+    n = SMALL_AXIS + 1
     rough = kf.kernels.matern(np.linspace(0, 9, n), length_scale=0.1, nu=0.5)
     whole = FactorPlusIdentity.of(rough + 0.1 * kf.kernels.identity(n))
     assert whole.identity == 0.0

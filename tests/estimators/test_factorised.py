@@ -85,7 +85,7 @@ def test_kmc_with_identity_kernels_is_mc():
 @pytest.fixture
 def limit(monkeypatch, request):
     """Force the half-steps through dense algebra (large) or conjugate gradients (0)."""
-    monkeypatch.setattr(halfstep, "DIRECT_LIMIT", request.param)
+    monkeypatch.setattr(halfstep, "DENSE_HALF_STEP", request.param)
     return request.param
 
 

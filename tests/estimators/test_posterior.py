@@ -201,10 +201,10 @@ def test_the_smallest_system_is_taken(monkeypatch):
         return type(est.fit(X, y)._reading.posterior)
 
     assert posterior(kw, kh) is DualPosterior
-    monkeypatch.setattr(reading_module, "SMALL", 0)
+    monkeypatch.setattr(reading_module, "SMALL_SYSTEM", 0)
     assert posterior(kw, kh) is DualPosterior
     assert posterior(thin, kh) is DirectPosterior
-    monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 5)
+    monkeypatch.setattr(reading_module, "DENSE_POSTERIOR", 5)
     assert posterior(kw, kh) is IterativePosterior
     assert posterior(with_identity(kw, 0.1), kh) is IdentityPosterior
     assert posterior(None, kh) is IdentityPosterior
@@ -344,7 +344,7 @@ def test_samples_have_the_posterior_mean_and_covariance(center, way, monkeypatch
     kw, kh, X, y, w = problem(n=4, l=3, m=7, parts=parts)
     est = kf.KKMCEX(kw, kh, mu=0.2, center=center).fit(X, y, sample_weight=w)
     if way != "covariance":
-        monkeypatch.setattr(reading_module, "BLOCK_LIMIT", 0)
+        monkeypatch.setattr(reading_module, "DENSE_BLOCK", 0)
         take_route(est, "direct" if way == "Matheron, direct" else "dual")
     rows = [0, 2] if center == "rows" else None
     count = 3000 if way == "covariance" else 300
@@ -366,8 +366,8 @@ def test_samples_have_the_posterior_mean_and_covariance(center, way, monkeypatch
 @pytest.mark.parametrize("parts", PARTS[:2])
 def test_iterative_samples_at_work(monkeypatch, parts):
     kw, kh, X, y, _ = problem(parts=parts)
-    monkeypatch.setattr(reading_module, "SMALL", 0)
-    monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 0)
+    monkeypatch.setattr(reading_module, "SMALL_SYSTEM", 0)
+    monkeypatch.setattr(reading_module, "DENSE_POSTERIOR", 0)
     est = kf.KKMCEX(kw, kh, mu=0.2).fit(X, y)
     draws = est.sample_posterior(n_samples=100)
     ratio = draws.std(axis=0).ravel() / est.predict_std(entries(8, 6))

@@ -81,8 +81,8 @@ def test_other_routes_choose_the_same(limits, monkeypatch):
     X, y, _ = data(14)
     cut = kf.RRMCEX(KW, KH, 3, 2, mu=0.2, center="mean")
     wanted = fitted(cut, X, y).suggest(4)
-    monkeypatch.setattr(reading_module, "SMALL", limits[0])
-    monkeypatch.setattr(reading_module, "DIRECT_LIMIT", limits[1])
+    monkeypatch.setattr(reading_module, "SMALL_SYSTEM", limits[0])
+    monkeypatch.setattr(reading_module, "DENSE_POSTERIOR", limits[1])
     ours = fitted(cut, X, y).suggest(4)
     assert_array_equal(np.asarray(ours), np.asarray(wanted))
     assert_allclose(ours.std, wanted.std, rtol=1e-7)
@@ -95,8 +95,8 @@ def test_the_same_is_chosen_by_solves_with_identity_parts(center, monkeypatch):
     row, col = (k + 0.2 * kf.kernels.identity(k.n) for k in (KW, KH))
     est = kf.KKMCEX(row, col, mu=0.2, center=center)
     wanted = fitted(est, X, y).suggest(4)
-    monkeypatch.setattr(reading_module, "SMALL", 0)
-    monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 0)
+    monkeypatch.setattr(reading_module, "SMALL_SYSTEM", 0)
+    monkeypatch.setattr(reading_module, "DENSE_POSTERIOR", 0)
     by_solves = fitted(est, X, y)
     assert by_solves._reading.by_solves
     ours = by_solves.suggest(4)
@@ -193,8 +193,8 @@ def test_large_tables_are_looked_at_in_part(monkeypatch):
     assert_array_equal(chosen, np.asarray(est.suggest(4)))
     assert len(est.suggest(12)) == 12
     monkeypatch.setattr(suggest_module, "SOLVED_CANDIDATES", 3)
-    monkeypatch.setattr(reading_module, "SMALL", 0)
-    monkeypatch.setattr(reading_module, "DIRECT_LIMIT", 0)
+    monkeypatch.setattr(reading_module, "SMALL_SYSTEM", 0)
+    monkeypatch.setattr(reading_module, "DENSE_POSTERIOR", 0)
     fewer = fitted(kf.KKMCEX(KW, KH, mu=0.2), X, y)
     looked_at = {tuple(np.asarray(fewer.suggest(3))[k]) for k in range(3)}
     assert {tuple(np.asarray(fewer.suggest(1))[0])} <= looked_at

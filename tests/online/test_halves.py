@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kronfill.online.halves import WIDE, Halves, Whole, symmetric
+from kronfill.online.halves import IN_CACHE, Halves, Whole, symmetric
 
 
 def matrix(size, seed=0):
@@ -71,5 +71,5 @@ def test_the_same_bits_for_any_number_of_threads():
 
 
 def test_small_matrices_are_kept_whole():
-    assert isinstance(symmetric(np.eye(WIDE - 1)), Whole)
-    assert isinstance(symmetric(np.eye(WIDE)), Halves)
+    assert isinstance(symmetric(np.eye(IN_CACHE - 1)), Whole)
+    assert isinstance(symmetric(np.eye(IN_CACHE)), Halves)

@@ -83,7 +83,7 @@ def test_thousands_of_single_steps():
 
 def test_rough_products_stay_within_their_budget(monkeypatch):
     """Two halves from the first coefficient on: the error stays below what is promised."""
-    monkeypatch.setattr(halves, "WIDE", 1)
+    monkeypatch.setattr(halves, "IN_CACHE", 1)
     record = Record(90, 1e-2, 1)
     record.add(200)
     errors = []

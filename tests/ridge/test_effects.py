@@ -40,13 +40,13 @@ def test_fit_equals_brute_force(iterative, shape, share, kind, weighted, seed):
     rows, cols = np.divmod(rng.choice(shape[0] * shape[1], size=m, replace=False), shape[1])
     weights = rng.uniform(0.5, 2, m) if weighted else None
     values = rng.standard_normal(m) + 3
-    limit = effects.DENSE_LIMIT
-    effects.DENSE_LIMIT = 0 if iterative else limit
+    limit = effects.DENSE_EFFECTS
+    effects.DENSE_EFFECTS = 0 if iterative else limit
     try:
         design = EffectsDesign(rows, cols, shape, kind, weights)
         got = design.fit(values)
     finally:
-        effects.DENSE_LIMIT = limit
+        effects.DENSE_EFFECTS = limit
     expected = brute(design, values)
     assert got.mean == pytest.approx(expected.mean, abs=1e-7)
     assert_allclose(got.row, expected.row, atol=1e-7)

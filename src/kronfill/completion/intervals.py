@@ -11,10 +11,11 @@ from scipy.special import ndtri
 
 from kronfill._types import Floats, Index
 from kronfill.completion.evaluation import KINDS, Evaluation, counted, hold_out
+from kronfill.core.limits import DENSE_POSTERIOR
 from kronfill.data._counts import count_of
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.posterior import DIRECT_LIMIT, GaussianProcessReading
+from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.selection.hidden import LEAST, kinds_of
 
 __all__ = [
@@ -193,7 +194,7 @@ def std_work(model: GaussianProcessReading, count: int) -> float:
     m = model.observations_.m
     ranks = getattr(model, "row_rank_", m) * getattr(model, "col_rank_", 1)
     size = min(m, ranks)
-    return np.inf if size > DIRECT_LIMIT else float(size**3 / 3 + count * size**2)
+    return np.inf if size > DENSE_POSTERIOR else float(size**3 / 3 + count * size**2)
 
 
 def _quantile(errors: Floats, level: float) -> float:

@@ -18,7 +18,7 @@ __all__ = ["Grouped", "totals"]
 DIGIT = 9
 """Bits sorted at a time."""
 MASK = 2**DIGIT - 1
-FEW = 64
+INSERTED = 64
 """Up to this many observations of an item are sorted by insertion."""
 
 
@@ -77,7 +77,7 @@ def _sort_items(keys, carried, indptr, first, last, bits):  # type: ignore[no-un
     count = np.empty(2**DIGIT + 1, np.int64)
     for i in range(first, last):
         start, end = indptr[i], indptr[i + 1]
-        if end - start <= FEW:
+        if end - start <= INSERTED:
             _insertion(keys, carried, start, end)
         else:
             _radix(keys, carried, start, end, bits, spare_keys, spare_carried, count)

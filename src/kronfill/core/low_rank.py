@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import ClassVar
@@ -17,7 +16,7 @@ from kronfill._stored import Stored, Tests, floats, indices, inside, optional, r
 from kronfill._types import Floats, Index
 from kronfill.core.memory import require_memory
 from kronfill.core.products import row_major
-from kronfill.core.threads import one_blas_thread
+from kronfill.core.threads import WIDE, one_blas_thread
 from kronfill.errors import KernelError, NonFiniteError, ParameterError, ShapeError
 
 __all__ = ["LowRankFactor", "check_limits", "pivoted_cholesky"]
@@ -30,8 +29,6 @@ _ROUNDING = 32 * float(np.finfo(np.float64).eps)
 # A candidate is kept while at least this share of the mean residual is left of it.
 _KEEP = 0.2
 _FIRST_CAPACITY = 96
-WIDE = 600
-"""Below this rank the threads of BLAS cost more than they save."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +205,7 @@ def pivoted_cholesky(
             break
         with one_blas_thread():
             kept, lower = state.filter(candidates, submatrix(candidates, candidates))
-        with one_blas_thread() if state.rank < WIDE else nullcontext():
+        with one_blas_thread(state.rank < WIDE):
             if kept.size:
                 state.append(kept, columns(kept), lower)
         if time.monotonic() > deadline:

@@ -17,10 +17,12 @@ from typing import Any
 
 import numba
 
-__all__ = ["each", "one_blas_thread", "one_thread", "over"]
+__all__ = ["WIDE", "each", "one_blas_thread", "one_thread", "over"]
 
 GRAIN = 1 << 15
 """Elements below which a thread is not worth waking."""
+WIDE = 600
+"""Below this width of a matrix the threads of BLAS cost more than they save."""
 
 
 @cache
@@ -68,8 +70,14 @@ def _blas() -> Any:
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread inside; what was set before comes back when the last one leaves."""
+def one_blas_thread(when: bool = True) -> Iterator[None]:
+    """Keep BLAS to one thread inside; what was set before comes back when the last one leaves.
+
+    Nothing is done unless ``when`` holds.
+    """
+    if not when:
+        yield
+        return
     _single.enter()
     try:
         yield

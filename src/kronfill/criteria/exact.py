@@ -21,13 +21,13 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
+from kronfill.core.limits import CRITERIA_WORK, FACTOR_RTOL, SMALL_CRITERIA
 from kronfill.criteria.path import ProblemAlongMu
 from kronfill.criteria.reduction import DualForm, PrimalForm, Reduced, Shifted
 from kronfill.errors import ConvergenceWarning
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import Mask, RidgeProblem, Sampled
 from kronfill.solvers.pcg import PCG
-from kronfill.solvers.primal import FACTOR_RTOL
 
 __all__ = [
     "Criteria",
@@ -44,11 +44,7 @@ __all__ = [
 ]
 
 
-AUTO_WORK = 1.1e11
-"""Multiplications that mu="auto" may spend on exact criteria: m = 3000 dual. Beyond, a hold-out."""
 HOLDOUT = 0.1
-SMALL = 300
-"""Up to this many observations the dual form is taken without looking at the ranks."""
 DETERMINED = 1e-10
 """A share of freedom below this is none: the effects have taken it all."""
 
@@ -240,7 +236,7 @@ def exact_form(problem: RidgeProblem, work: float) -> Reduced | None:
     """The cheaper exact form of the problem, or None if both need more than ``work``."""
     m = problem.sampled.m
     dual = 4.0 * m**3
-    if m > SMALL:
+    if m > SMALL_CRITERIA:
         factors = _thin_factors(problem, min(dual, work))
         if factors is not None:
             return PrimalForm.of(*factors, problem.sampled)
@@ -288,7 +284,7 @@ def mean_diagonal(problem: RidgeProblem) -> float:
 def best_mu(problem: RidgeProblem) -> float:
     """The mu with the smallest leave-one-out error, or hold-out error where m is large."""
     scale = mean_diagonal(problem)
-    reduced = exact_form(problem, AUTO_WORK)
+    reduced = exact_form(problem, CRITERIA_WORK)
     if reduced is None:
         return _holdout_mu(problem, scale)
     mus = mu_grid(scale)

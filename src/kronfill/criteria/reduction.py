@@ -32,6 +32,7 @@ import numpy as np
 import scipy.linalg
 
 from kronfill._types import Floats
+from kronfill.core.limits import CHUNK_FLOATS
 from kronfill.core.memory import require_memory
 from kronfill.ridge.effects import EffectsDesign, half_inverse
 from kronfill.ridge.problem import RidgeProblem, Sampled
@@ -42,7 +43,6 @@ __all__ = ["DualForm", "PrimalForm", "Reduced", "Tridiagonal", "effects_basis"]
 
 
 BLOCK = 64
-CHUNK_FLOATS = 8_000_000
 
 
 @numba.njit(cache=True)

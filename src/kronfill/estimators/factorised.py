@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats, Index
+from kronfill.core.limits import DENSE_HALF_STEP
 from kronfill.criteria.exact import path_minimum
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
@@ -28,7 +29,7 @@ from kronfill.solvers.alternating import (
 )
 from kronfill.solvers.auto import solve_in_factors
 from kronfill.solvers.dense import Cholesky
-from kronfill.solvers.half_steps import DIRECT_LIMIT, FactorAlternation, GivenFactor
+from kronfill.solvers.half_steps import FactorAlternation, GivenFactor
 
 __all__ = ["FactorisedRegressor", "centred_values", "fit_in_factors"]
 
@@ -183,7 +184,7 @@ def fit_in_factors(
 def _start_core(estimator: FactorisedRegressor, p: Floats, q: Floats, sampled: Sampled) -> Floats:
     """X whose leading singular vectors make the starting point."""
     if estimator._settings().start == "kkmcex":
-        if len(sampled.values) <= DIRECT_LIMIT:  # exact whatever mu is, and cheaper
+        if len(sampled.values) <= DENSE_HALF_STEP:  # exact whatever mu is, and cheaper
             problem = RidgeProblem(GivenFactor(p), GivenFactor(q), sampled, estimator.mu_)
             return np.asarray(p.T @ (sampled.sparse(Cholesky().solve(problem).dual) @ q))
         return solve_in_factors(p, q, sampled, estimator.mu_).core

@@ -16,6 +16,7 @@ import scipy.linalg
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats, Index
+from kronfill.core.limits import DENSE_BLOCK, DENSE_POSTERIOR, SMALL_SYSTEM
 from kronfill.core.memory import Kept
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
@@ -34,14 +35,6 @@ from kronfill.uncertainty.queries import Queries
 from kronfill.uncertainty.sampling import FactorSampler, IdentitySampler, Sampler
 
 __all__ = ["GaussianProcessReading"]
-
-
-SMALL = 1500
-"""Up to this many observations the m x m kernel is factorised without looking at the ranks."""
-DIRECT_LIMIT = 6000
-"""Up to this size a system is factorised; beyond, every variance is an iterative solve."""
-BLOCK_LIMIT = 2000
-"""Up to this many entries a block is sampled from its covariance; beyond, by Matheron's rule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +73,13 @@ class GaussianProcess:
         row, col = self.priors
         kept = self.system if sampled is self.sampled else None
         system = None if kept is None else kept.value
-        dual = system.dual if system is not None and sampled.m <= DIRECT_LIMIT else None
-        look = dual is None and sampled.m > SMALL
-        if look and row.rank * col.rank <= min(sampled.m, DIRECT_LIMIT):
+        dual = system.dual if system is not None and sampled.m <= DENSE_POSTERIOR else None
+        look = dual is None and sampled.m > SMALL_SYSTEM
+        if look and row.rank * col.rank <= min(sampled.m, DENSE_POSTERIOR):
             kind = None if sampled.effects is None else sampled.effects.kind
             factor = None if system is None else system.in_factors(row.phi, col.phi, kind)
             return DirectPosterior(row.phi, col.phi, sampled, self.mu, factor)
-        if sampled.m <= DIRECT_LIMIT:
+        if sampled.m <= DENSE_POSTERIOR:
             return DualPosterior(RidgeProblem(row.kernel, col.kernel, sampled, self.mu), dual)
         if self._spiked:
             return IdentityPosterior(row.split, col.split, sampled, self.mu)
@@ -316,7 +309,7 @@ class GaussianProcessReading(MatrixRegressor):
         mean = self.predict_matrix(at_r, at_c)
         out = np.empty((n_samples, *mean.shape))
         rng = np.random.default_rng(random_state)
-        if len(targets) <= BLOCK_LIMIT and not reading.by_solves:
+        if len(targets) <= DENSE_BLOCK and not reading.by_solves:
             root = _square_root(reading.posterior.covariance(targets, targets))
             out[:] = (rng.standard_normal((n_samples, len(targets))) @ root.T).reshape(out.shape)
         else:

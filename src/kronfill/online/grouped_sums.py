@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats, Index
+from kronfill.core.limits import SUMMED_FLOATS
 from kronfill.errors import DataError
 from kronfill.online.group_means import GroupMeans, feature_sums
 from kronfill.online.recursive import CAPACITY, RecursiveRidge
@@ -15,9 +16,6 @@ from kronfill.ridge.effects import AdditiveEffects
 from kronfill.solvers.primal import factorised_normal, normal_equations
 
 __all__ = ["GroupedSums", "SummedRidge"]
-
-
-CHUNK_FLOATS = 4_000_000
 
 
 class SummedRidge:
@@ -158,7 +156,7 @@ class GroupedSums(RunningSums):
             other = GroupMeans.of(group, batch.values, batch.weights, sums)
             between, gap, values, weights = self.means.merge(other, sign)
             energy += float(weights @ values**2)
-            step = max(1, CHUNK_FLOATS // gram.shape[0])
+            step = max(1, SUMMED_FLOATS // gram.shape[0])
             for first in range(0, len(between), step):
                 part = slice(first, first + step)
                 vectors = self.lifted(between[part], gap[part])

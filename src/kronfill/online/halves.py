@@ -23,11 +23,11 @@ Singles = NDArray[np.float32]
 
 SEGMENTS = 8
 """Shares of a product: the same bits come out for any number of threads."""
-WIDE = 768
+IN_CACHE = 768
 """Smaller matrices stay in the cache: they are kept whole."""
 STRIP = 4
 """Rows read together."""
-FEW = 8
+FEW_VECTORS = 8
 """Up to this many vectors a product is limited by reading the matrix."""
 ROUNDING = 2.0**-24 / 3**0.5
 """Relative size of what the leading half leaves out of a number: root mean square, at most."""
@@ -191,7 +191,7 @@ class Halves:
 
     def exact(self, vectors: Floats) -> Floats:
         """See :class:`Symmetric`: both halves."""
-        if len(vectors) > FEW:
+        if len(vectors) > FEW_VECTORS:
             return Whole(self._leading.astype(np.float64) + self._trailing).exact(vectors)
         return _products([self._leading, self._trailing], vectors)
 
@@ -211,4 +211,4 @@ class Halves:
 
 def symmetric(lower: Floats) -> Symmetric:
     """Keep a matrix, given by its lower triangle, in the form that suits its size."""
-    return Whole(lower) if len(lower) < WIDE else Halves(lower)
+    return Whole(lower) if len(lower) < IN_CACHE else Halves(lower)

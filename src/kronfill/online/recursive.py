@@ -26,7 +26,7 @@ from kronfill._types import Floats
 from kronfill.core.memory import require_memory
 from kronfill.core.threads import each
 from kronfill.errors import DataError
-from kronfill.online.halves import WIDE, Symmetric, symmetric
+from kronfill.online.halves import IN_CACHE, Symmetric, symmetric
 from kronfill.ridge.factorised import CholeskyFactor
 
 __all__ = ["RecursiveRidge"]
@@ -277,7 +277,7 @@ class RecursiveRidge:
             return
         first, last = self._cuts[self._slab : self._slab + 2]
         jobs = (self._merge_into_inverse, self._merge_into_system)
-        if len(self.moment) < WIDE:
+        if len(self.moment) < IN_CACHE:
             for job in jobs:
                 job(first, last)
         else:

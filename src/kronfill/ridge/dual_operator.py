@@ -17,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from kronfill._types import Floats, Index
 from kronfill.core.grouping import Grouped
+from kronfill.core.limits import FACTOR_RTOL
 from kronfill.core.loops.tables import SparseTables
 from kronfill.core.memory import require_memory
 from kronfill.core.threads import each
@@ -25,7 +26,6 @@ from kronfill.ridge.problem import KernelLike, Mask
 
 __all__ = ["DualOperator", "ObservedKernel"]
 
-RTOL = 1e-13
 LOW_RANK = 256
 """A kernel counts as of low rank up to this, and up to an eighth of its items."""
 PROBES = 64
@@ -48,8 +48,8 @@ class ObservedKernel:
         if kernel.by_products:
             return cls(None, None, kernel if len(items) == kernel.n else kernel.take(items))
         if kernel.split()[1] == 0:
-            thin = kernel.factor(rtol=RTOL, max_rank=max(1, min(LOW_RANK, kernel.n // 8)))
-            if getattr(thin, "residual", 0.0) <= RTOL and thin.phi.shape[1] < len(items):
+            thin = kernel.factor(rtol=FACTOR_RTOL, max_rank=max(1, min(LOW_RANK, kernel.n // 8)))
+            if getattr(thin, "residual", 0.0) <= FACTOR_RTOL and thin.phi.shape[1] < len(items):
                 return cls(np.ascontiguousarray(thin.phi[items]), None)
         advice = "Use solver=kf.PCG() with a kernel of lower rank, or fewer items."
         require_memory(8.0 * len(items) ** 2, f"A kernel of {len(items):,} observed items", advice)

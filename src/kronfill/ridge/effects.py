@@ -17,14 +17,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from kronfill.core.limits import DENSE_EFFECTS
 from kronfill.errors import DataError, ParameterError
 
 __all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign", "half_inverse"]
 
 Center = Literal["mean", "rows", "cols", "both"]
 CENTERS = ("mean", "rows", "cols", "both")
-DENSE_LIMIT = 4000
-"""Up to this many items on the shorter axis the two-way fit uses a dense factorisation."""
 LEAST_SHARE = 1e-12
 """What tells an effect must weigh at least this much of the heaviest: sums are rounded to that."""
 
@@ -183,7 +182,7 @@ class _TwoWay:
         _, label = connected_components(graph, directed=False)
         component = (label[:n_long], label[n_long:])
         factor = None
-        if n_short <= DENSE_LIMIT:
+        if n_short <= DENSE_EFFECTS:
             factor = cls._factorise(table, counts, component[1])
         return cls(counts, table, flipped, factor, component, (long, short))
 

@@ -13,7 +13,6 @@ residual is Psi R / mu (times sqrt(w)); its size is estimated by sqrt(<R o R, S0
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,10 +21,9 @@ import scipy.linalg
 from scipy.linalg.blas import dsyrk
 
 from kronfill._types import Floats, Index
-from kronfill.core.low_rank import WIDE
 from kronfill.core.operator import SampledKronecker
 from kronfill.core.products import gram, matmul
-from kronfill.core.threads import one_blas_thread
+from kronfill.core.threads import WIDE, one_blas_thread
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import CoreResult, Sampled
 from kronfill.ridge.solution import Solution, Status
@@ -60,7 +58,7 @@ class Rotated:
         if phi.shape[1] == 0:
             return cls(phi, np.empty((0, 0)), shift, shift)
         narrow = phi.shape[1] < WIDE
-        with one_blas_thread() if narrow else nullcontext():
+        with one_blas_thread(narrow):
             # A narrow factor is cut into blocks of rows, a wide one left to the threads of BLAS.
             if narrow:
                 product = gram(moved, counts)

@@ -33,6 +33,7 @@ import scipy.linalg
 
 from kronfill._types import Floats
 from kronfill.core.grouping import totals
+from kronfill.core.limits import FACTOR_RTOL
 from kronfill.core.loops.tables import SparseTables
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.products import matmul, transposed_matmul
@@ -49,7 +50,7 @@ __all__ = [
     "weights_with_identity",
 ]
 
-FEW = 100
+SMALL_AXIS = 100
 """Up to this many items it does not matter which way is taken."""
 NEGLIGIBLE = 1e-3
 """Share of mu below which an eigenvalue counts for nothing in a preconditioner."""
@@ -64,7 +65,7 @@ class FactorPlusIdentity:
 
     @classmethod
     def of(
-        cls, kernel: KernelLike, rtol: float = 1e-13, max_rank: int | None = None
+        cls, kernel: KernelLike, rtol: float = FACTOR_RTOL, max_rank: int | None = None
     ) -> FactorPlusIdentity:
         """Take the identity part off a kernel and factor the rest.
 
@@ -75,7 +76,7 @@ class FactorPlusIdentity:
             nothing = LowRankFactor(np.zeros((kernel.n, 0)), np.zeros(0, np.intp), 0.0)
             return cls(nothing, identity)
         factor = smooth.factor(rtol=rtol, max_rank=max_rank)
-        if identity and kernel.n > FEW and factor.phi.shape[1] == kernel.n:
+        if identity and kernel.n > SMALL_AXIS and factor.phi.shape[1] == kernel.n:
             return cls(kernel.factor(rtol=rtol, max_rank=max_rank), 0.0)
         return cls(factor, identity)
 

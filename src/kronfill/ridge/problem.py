@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from kronfill._types import Floats, Index
 from kronfill.core.grouping import Grouped, totals
+from kronfill.core.limits import FACTOR_RTOL, SUMMED_FLOATS
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
 from kronfill.ridge.factorised import SolvedSystem
 from kronfill.ridge.solution import Solution
@@ -82,7 +83,7 @@ class KernelLike(Protocol):
         """K[rows, cols]."""
         ...
 
-    def factor(self, rtol: float = 1e-13, max_rank: int | None = None) -> FactorLike:
+    def factor(self, rtol: float = FACTOR_RTOL, max_rank: int | None = None) -> FactorLike:
         """Low-rank factor."""
         ...
 
@@ -308,7 +309,7 @@ def fitted_at(
     dual: Floats,
     rows: Index | None = None,
     cols: Index | None = None,
-    chunk: int = 4_000_000,
+    chunk: int = SUMMED_FLOATS,
 ) -> Floats:
     """f at index pairs, by default at the observed entries (``Kbar d``), without a large kernel.
 

@@ -33,7 +33,7 @@ PRECISE = 1e-3
 """A measured error above this, relative to the largest value, is told."""
 OBSERVED = 512
 """Observed entries at which the residual is measured, at most."""
-FEW = 8
+DIAGONAL_PROBES = 8
 """Entries of a diagonal that stand for all where they are dear."""
 SIDE = 64
 """Rows and columns of the block on which predictions are compared, at most."""
@@ -110,7 +110,7 @@ def _size(problem: RidgeProblem) -> float:
 
 def _largest(kernel: KernelLike) -> float:
     if kernel.by_products:  # each entry costs a product
-        kernel = kernel.take(_spread(kernel.n, FEW))
+        kernel = kernel.take(_spread(kernel.n, DIAGONAL_PROBES))
     return float(kernel.diagonal().max())
 
 

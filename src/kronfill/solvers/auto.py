@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from kronfill._types import Floats
+from kronfill.core.limits import FACTOR_RTOL, SMALL_SYSTEM
 from kronfill.core.memory import available_memory
 from kronfill.data._counts import count_of, size_of
 from kronfill.errors import MemoryLimitError, ParameterError
@@ -15,13 +16,11 @@ from kronfill.solvers import costs
 from kronfill.solvers.costs import Cost, Size
 from kronfill.solvers.dense import Cholesky, GridEigen
 from kronfill.solvers.dual_pcg import DualPCG
-from kronfill.solvers.pcg import FACTOR_RTOL, PCG, FactorSystem, Iterative
+from kronfill.solvers.pcg import PCG, FactorSystem, Iterative
 from kronfill.solvers.primal import PrimalDirect, solve_primal
 
 __all__ = ["Auto", "as_solver", "solve_in_factors"]
 
-SMALL = 1500
-"""Up to this many observations a direct solve takes no time worth saving."""
 LEAST_TRIAL = 8
 """A trial that must end before this rank is not worth while."""
 TRIAL = 0.2
@@ -57,7 +56,7 @@ class Auto(Iterative):
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`."""
         size = Size.of(problem.sampled)
-        if size.m <= SMALL and not problem.sampled.is_complete:
+        if size.m <= SMALL_SYSTEM and not problem.sampled.is_complete:
             reason = f"only {count_of(size.m, 'observation')}"
             return [_because(one, reason) for one in Cholesky().solve_targets(problem)]
         table = {"Cholesky": costs.cholesky(size), "DualPCG": costs.dual_pcg(size, (None, None))}

@@ -11,7 +11,6 @@ which needs no division by a weight. The effects follow from the generalised nor
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,9 +19,8 @@ import numpy as np
 import scipy.linalg
 
 from kronfill._types import Floats, Index
-from kronfill.core.low_rank import WIDE
 from kronfill.core.memory import require_memory
-from kronfill.core.threads import each, one_blas_thread
+from kronfill.core.threads import WIDE, each, one_blas_thread
 from kronfill.errors import ParameterError
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.factorised import (
@@ -187,7 +185,7 @@ class Cholesky(RidgeSolver):
 
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`: one factorisation for all targets."""
-        with one_blas_thread() if problem.sampled.m <= ONE_THREAD else nullcontext():
+        with one_blas_thread(problem.sampled.m <= ONE_THREAD):
             kernel = EntryKernel(problem)
             triangle = CholeskyFactor.of(kernel.lower(), problem.mu, overwrite=True)
             eigen = cache(lambda: EigenFactor.of(kernel.lower(), problem.mu, overwrite=True))
@@ -241,7 +239,7 @@ class GridEigen(RidgeSolver):
                 f"{'' if s.weights is None else ' with weights'}. Use solver='auto'."
             )
             raise ParameterError(msg)
-        with one_blas_thread() if max(s.shape) < WIDE else nullcontext():
+        with one_blas_thread(max(s.shape) < WIDE):
             return self._solve(problem, problem.row_kernel.block(), problem.col_kernel.block())
 
     def _solve(self, problem: RidgeProblem, row: Floats, col: Floats) -> RidgeResult:

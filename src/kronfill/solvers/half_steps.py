@@ -10,6 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill._types import Floats
+from kronfill.core.limits import DENSE_HALF_STEP, FACTOR_RTOL
 from kronfill.core.loops.rowwise_ridge import ridge_rows
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
@@ -22,8 +23,6 @@ from kronfill.solvers.primal import solve_primal
 __all__ = ["FactorAlternation", "GivenFactor", "RowAlternation"]
 
 
-DIRECT_LIMIT = 1200
-"""Up to this many unknowns (observations or coefficients) a half-step is a dense factorisation."""
 HALF_STEP = PCG(tol=1e-8, max_iter=300)
 
 
@@ -169,7 +168,7 @@ class GivenFactor:
         left, right = (self.phi if at is None else self.phi[at] for at in (rows, cols))
         return np.asarray(left @ right.T)
 
-    def factor(self, rtol: float = 1e-13, max_rank: int | None = None) -> FactorLike:
+    def factor(self, rtol: float = FACTOR_RTOL, max_rank: int | None = None) -> FactorLike:
         """The factor itself."""
         return self
 
@@ -227,7 +226,7 @@ class _Side:
         """Coefficients given the other factor; ``near`` is a guess for the iterative solver."""
         unknowns = self.phi.shape[1] * other.shape[1]
         sampled = Sampled(self.mask, y, self.mean)
-        if min(len(y), unknowns) > DIRECT_LIMIT:
+        if min(len(y), unknowns) > DENSE_HALF_STEP:
             turned = Rotated.of(other, self.mask.counts[1])
             system = FactorSystem(self._rotated, turned, sampled)
             return HALF_STEP.solve_system(system, mu, near).core

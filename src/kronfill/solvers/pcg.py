@@ -20,8 +20,6 @@ from kronfill.solvers.iterative import Iterative, Rounds
 
 __all__ = ["PCG", "FactorSystem", "Iterative", "Rotated"]
 
-FACTOR_RTOL = 1e-13
-
 
 @dataclass(frozen=True)
 class PCG(Iterative):

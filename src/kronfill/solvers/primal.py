@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kronfill._types import Floats
+from kronfill.core.limits import FACTOR_RTOL, SUMMED_FLOATS
 from kronfill.core.operator import pair_products, row_grams
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign, half_inverse
 from kronfill.ridge.factorised import CholeskyFactor, Factorised, SolvedSystem, factorised
@@ -34,8 +35,6 @@ __all__ = [
     "solve_primal",
 ]
 
-FACTOR_RTOL = 1e-13
-CHUNK_FLOATS = 4_000_000
 ACCURATE = 1e-6
 """Normal equations lose digits to rounding; a dual residual below this is what was asked for."""
 
@@ -122,7 +121,7 @@ def _plain_normal_equations(
     moment = row_phi.T @ (s.sparse(weighted) @ q)
     upper_a, upper_b = np.triu_indices(a), np.triu_indices(b)
     pairs = np.zeros((len(upper_a[0]), len(upper_b[0])))
-    step = max(1, CHUNK_FLOATS // max(1, len(upper_a[0]) + b * b))
+    step = max(1, SUMMED_FLOATS // max(1, len(upper_a[0]) + b * b))
     for first in range(0, s.shape[0], step):
         last = min(first + step, s.shape[0])
         inner = row_grams(q, grouped.indptr[first : last + 1], grouped.inner, grouped.weights)

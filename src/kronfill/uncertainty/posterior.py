@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._types import Floats
+from kronfill.core.limits import CHUNK_FLOATS
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.factorised import CholeskyFactor, Factorised, factorised
@@ -36,9 +37,6 @@ __all__ = [
     "FactorPosterior",
     "Posterior",
 ]
-
-
-CHUNK_FLOATS = 8_000_000
 
 
 class Posterior(ABC):

@@ -218,7 +218,7 @@ def test_samples_of_a_stream():
 
 
 def test_at_scale_the_solver_starts_from_the_last_solution(monkeypatch):
-    monkeypatch.setattr(onlinedual, "DENSE_LIMIT", 0)
+    monkeypatch.setattr(onlinedual, "DENSE_UPDATES", 0)
     rng = np.random.default_rng(1)
     k = kf.kernels.rbf(rng.random((120, 2)), length_scale=0.5)
     where = np.argwhere(rng.random((120, 120)) < 0.3)

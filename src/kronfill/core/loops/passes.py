@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # reorders sums, keeps NaN and infinity honest
-CHUNK_FLOATS = 1 << 16
+CACHED_FLOATS = 1 << 16
 BLOCK_FLOATS = 3 << 15
 AT_LEAST = 8
 GATHER = 256
@@ -50,7 +50,7 @@ def _add_outer(p, g, work, total):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True)
 def chunk_size(b, items):  # type: ignore[no-untyped-def]
     """Outer items worked on together: their vectors fit in the cache."""
-    return max(1, min(items, max(32, min(1024, CHUNK_FLOATS // max(1, b)))))
+    return max(1, min(items, max(32, min(1024, CACHED_FLOATS // max(1, b)))))
 
 
 @numba.njit(cache=True)

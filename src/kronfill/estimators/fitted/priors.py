@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats, Index
+from kronfill.core.limits import FACTOR_RTOL
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.estimators.fitted.bilinear import Combined
 from kronfill.kernels.base import Kernel
@@ -16,7 +17,6 @@ from kronfill.kernels.new_items import new_diagonal
 from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import KernelLike
 from kronfill.solvers.half_steps import GivenFactor
-from kronfill.solvers.primal import FACTOR_RTOL
 from kronfill.uncertainty.queries import QueriedItems
 
 __all__ = ["AxisPrior", "CutPrior", "KernelPrior"]

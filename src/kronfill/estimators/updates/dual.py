@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats, Index
+from kronfill.core.limits import DENSE_UPDATES
 from kronfill.core.threads import one_thread
 from kronfill.data import Observations
 from kronfill.errors import DataError, DuplicateEntryError
@@ -30,10 +31,6 @@ from kronfill.solvers.iterative import Iterative
 from kronfill.solvers.pcg import PCG
 
 __all__ = ["OnlineDual"]
-
-
-DENSE_LIMIT = 3000
-"""Up to this many observations solver="auto" carries a factorisation of the dual system along."""
 
 
 class OnlineDual(Online):
@@ -187,7 +184,7 @@ class OnlineDual(Online):
         """How to solve: "dense", "warm", or anew with the solver as it is."""
         solver = as_solver(self.solver)
         auto = isinstance(solver, Auto)
-        if isinstance(solver, Cholesky) or (auto and m <= DENSE_LIMIT):
+        if isinstance(solver, Cholesky) or (auto and m <= DENSE_UPDATES):
             return "dense"
         warm = isinstance(solver, PCG) or (auto and self.solution_.solver == "PCG")
         return "warm" if warm else "anew"
@@ -243,7 +240,7 @@ class OnlineDual(Online):
         sampled = self._sampled(self.observations_, self.center)
         if not len(index):
             return self._cold(new, sampled)
-        dense = sampled.m <= DENSE_LIMIT or isinstance(as_solver(self.solver), Cholesky)
+        dense = sampled.m <= DENSE_UPDATES or isinstance(as_solver(self.solver), Cholesky)
         if dense:
             dual = self._growing()
             self._stream = _Dual(self._model, self.center, dual, None)
