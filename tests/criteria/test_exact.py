@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 import kronfill as kf
 from kronfill.criteria.exact import (
-    AUTO_WORK,
+    CRITERIA_WORK,
     best_mu,
     criteria,
     exact_form,
@@ -22,7 +22,6 @@ from kronfill.criteria.exact import (
     leave_one_out,
     mean_diagonal,
     mu_grid,
-    part,
     path_minimum,
 )
 from kronfill.criteria.reduction import DualForm, PrimalForm, Tridiagonal
@@ -39,7 +38,7 @@ MUS = np.array([3.0, 0.7, 0.05])
 
 def refit(problem, mu, keep):
     """The estimator itself, on a part of the observations."""
-    s = part(problem.sampled, keep)
+    s = problem.sampled.take(keep)
     kind = None if s.effects is None else s.effects.kind
     est = kf.KKMCEX(
         problem.row_kernel.block(), problem.col_kernel.block(), mu=mu, center=kind,
@@ -241,8 +240,8 @@ def test_the_tridiagonal_form_is_the_matrix(size):
 def test_the_form_follows_the_ranks():
     thin = Case((40, 40), (3, 3), 400, kind="rows").build()
     full = Case((40, 40), (40, 40), 400, kind="rows").build()
-    assert isinstance(exact_form(thin, AUTO_WORK), PrimalForm)
-    assert isinstance(exact_form(full, AUTO_WORK), DualForm)
+    assert isinstance(exact_form(thin, CRITERIA_WORK), PrimalForm)
+    assert isinstance(exact_form(full, CRITERIA_WORK), DualForm)
     assert exact_form(full, 1e6) is None
 
 
@@ -284,7 +283,7 @@ def test_for_many_observations_mu_has_the_least_hold_out_error(parts, weighted, 
     mask = Mask(*X.T, (20, 20), weights)
     design = None if kind is None else EffectsDesign(*X.T, (20, 20), kind, weights)
     problem = RidgeProblem(row, col, Sampled(mask, y, design), 1.0)
-    monkeypatch.setattr("kronfill.criteria.exact.AUTO_WORK", 0.0)
+    monkeypatch.setattr("kronfill.criteria.exact.CRITERIA_WORK", 0.0)
     train, test = holdout_split(problem.sampled)
 
     def error(mu):

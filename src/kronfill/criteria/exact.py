@@ -25,8 +25,7 @@ from kronfill.core.limits import CRITERIA_WORK, FACTOR_RTOL, SMALL_CRITERIA
 from kronfill.criteria.path import ProblemAlongMu
 from kronfill.criteria.reduction import DualForm, PrimalForm, Reduced, Shifted
 from kronfill.errors import ConvergenceWarning
-from kronfill.ridge.effects import EffectsDesign
-from kronfill.ridge.problem import Mask, RidgeProblem, Sampled
+from kronfill.ridge.problem import RidgeProblem, Sampled
 from kronfill.solvers.pcg import PCG
 
 __all__ = [
@@ -208,7 +207,7 @@ class _Group:
         fitted = (r.effects @ coef) / r.root
         keep = np.ones(s.m, dtype=bool)
         keep[self.members] = False
-        left = part(s, keep).effects
+        left = s.take(keep).effects
         if left is None:
             return np.zeros(len(self.members))
         smallest = left.fit(fitted[keep])
@@ -217,16 +216,6 @@ class _Group:
 
 def _outer(a: Floats) -> Floats:
     return np.asarray(a @ a.T)
-
-
-def part(sampled: Sampled, keep: NDArray[np.bool_]) -> Sampled:
-    """Some of the observations, with effects of the same kind."""
-    weights = None if sampled.weights is None else sampled.weights[keep]
-    mask = Mask(sampled.rows[keep], sampled.cols[keep], sampled.shape, weights)
-    design = None
-    if sampled.effects is not None:
-        design = EffectsDesign(mask.rows, mask.cols, mask.shape, sampled.effects.kind, weights)
-    return Sampled(mask, sampled.values[keep], design)
 
 
 # Which exact form, if any.
@@ -372,4 +361,4 @@ def holdout_split(sampled: Sampled, share: float = HOLDOUT) -> tuple[Sampled, Sa
     test = np.zeros(sampled.m, dtype=bool)
     count = max(1, round(share * sampled.m))
     test[rng.choice(sampled.m, size=count, replace=False)] = True
-    return part(sampled, ~test), part(Sampled(sampled.mask, sampled.values), test)
+    return sampled.take(~test), Sampled(sampled.mask, sampled.values).take(test)

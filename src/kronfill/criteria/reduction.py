@@ -375,11 +375,10 @@ def _inverse(gram: Floats) -> tuple[Floats, int]:
 def _not_determined(effects: EffectsDesign, inverse: Floats, s: Sampled) -> Floats:
     """Diagonal of P: 1 - w z^T (Z^T W Z)^+ z."""
     design = effects.matrix()
-    weights = np.ones(s.m) if s.weights is None else s.weights
     leverage = np.empty(s.m)
     step = max(1, CHUNK_FLOATS // len(inverse))
     for start in range(0, s.m, step):
         part = slice(start, start + step)
         z = design[part]
         leverage[part] = np.asarray((z.multiply(z @ inverse)).sum(axis=1)).ravel()
-    return np.asarray(np.maximum(1.0 - weights * leverage, 0.0))
+    return np.asarray(np.maximum(1.0 - s.weights_or_ones * leverage, 0.0))

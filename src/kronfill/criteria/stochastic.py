@@ -25,7 +25,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
-from kronfill.criteria.exact import DETERMINED, likelihood, part
+from kronfill.criteria.exact import DETERMINED, likelihood
 from kronfill.criteria.path import ProblemAlongMu
 from kronfill.errors import ConvergenceWarning
 from kronfill.ridge.free_effects import FreeEffects
@@ -132,7 +132,7 @@ def _without(solves: _Solves, groups: Index, chosen: Index) -> Floats:
         held = groups == group
         if held.all():
             continue
-        rest = replace(path, sampled=part(s, ~held))
+        rest = replace(path, sampled=s.take(~held))
         system = rest.systems(rest.sampled.values)
         rows, cols = s.rows[held], s.cols[held]
         for k, mu in enumerate(map(float, solves.mus)):

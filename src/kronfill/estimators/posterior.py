@@ -76,8 +76,9 @@ class GaussianProcess:
         dual = system.dual if system is not None and sampled.m <= DENSE_POSTERIOR else None
         look = dual is None and sampled.m > SMALL_SYSTEM
         if look and row.rank * col.rank <= min(sampled.m, DENSE_POSTERIOR):
-            kind = None if sampled.effects is None else sampled.effects.kind
-            factor = None if system is None else system.in_factors(row.phi, col.phi, kind)
+            factor = None
+            if system is not None:
+                factor = system.in_factors(row.phi, col.phi, sampled.kind)
             return DirectPosterior(row.phi, col.phi, sampled, self.mu, factor)
         if sampled.m <= DENSE_POSTERIOR:
             return DualPosterior(RidgeProblem(row.kernel, col.kernel, sampled, self.mu), dual)

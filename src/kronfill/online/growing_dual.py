@@ -14,7 +14,7 @@ import scipy.linalg
 
 from kronfill._types import Floats, Index
 from kronfill.online.growing import Extension, GrowingCholesky
-from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
+from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.factorised import CholeskyFactor, Factorised
 from kronfill.ridge.problem import KernelLike, RidgeProblem, RidgeResult, Sampled
 from kronfill.ridge.solution import Solution, Status
@@ -53,17 +53,21 @@ class NewItem:
     values: Floats
     weights: Floats
 
-    def joined(self, sampled: Sampled) -> tuple[Index, Index, Floats, tuple[int, int]]:
-        """Rows, columns and weights of the observations with the new ones; size of the matrix."""
+    def joined(self, sampled: Sampled) -> Sampled:
+        """The observations with the new ones at their end."""
         n, l = sampled.shape
         last = np.full(len(self.index), (n, l)[self.axis])
         pairs = (last, self.index) if self.axis == 0 else (self.index, last)
-        weights = sampled.root_weights**2
-        return (
+        weights = None
+        if sampled.weights is not None or (self.weights != 1).any():
+            weights = np.concatenate([sampled.root_weights**2, self.weights])
+        return Sampled.of(
             np.concatenate([sampled.rows, pairs[0]]),
             np.concatenate([sampled.cols, pairs[1]]),
-            np.concatenate([weights, self.weights]),
+            np.concatenate([sampled.values, self.values]),
             (n + (self.axis == 0), l + (self.axis == 1)),
+            weights,
+            sampled.kind,
         )
 
     def predicted(self, sampled: Sampled, dual: Floats, other: KernelLike) -> Floats:
@@ -91,8 +95,7 @@ class GrowingDual:
         self._kernels = (problem.row_kernel, problem.col_kernel)
         self._mu = problem.mu
         self._factor = factor
-        effects = problem.sampled.effects
-        self.kind = None if effects is None else effects.kind
+        self.kind = problem.sampled.kind
 
     @classmethod
     def of(cls, problem: RidgeProblem, factor: Factorised | None = None) -> GrowingDual | None:
@@ -180,8 +183,8 @@ class GrowingDual:
         root = np.concatenate([sampled.root_weights, np.sqrt(item.weights)])
         if self.kind is None:
             return root * self._factor.adjoint(solved[:, 0], added), None
-        rows, cols, weights, shape = item.joined(sampled)
-        design = EffectsDesign(rows, cols, shape, self.kind, weights)
+        design = item.joined(sampled).effects
+        assert design is not None  # there are effects
         z = solved[:, 1:]
         if own_effect:  # one column more, after those of the item's axis
             own = np.zeros(len(root))

@@ -16,8 +16,8 @@ import numpy as np
 
 from kronfill._types import Floats, Index
 from kronfill.errors import DataError
-from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
-from kronfill.ridge.problem import Mask, Sampled
+from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.problem import Sampled
 from kronfill.ridge.trust import factored_size
 
 __all__ = ["SOLVER", "Change", "RunningSums", "pair_vectors"]
@@ -43,11 +43,7 @@ class Change:
 
     def sampled(self, shape: tuple[int, int], kind: Any) -> Sampled:
         """In the form that the batch solvers take."""
-        mask = Mask(self.rows, self.cols, shape, self.weights)
-        design = None
-        if kind is not None:
-            design = EffectsDesign(self.rows, self.cols, shape, kind, self.weights)
-        return Sampled(mask, self.values, design)
+        return Sampled.of(self.rows, self.cols, self.values, shape, self.weights, kind)
 
 
 class RunningSums(ABC):

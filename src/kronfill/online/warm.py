@@ -11,10 +11,9 @@ from kronfill._types import Floats
 from kronfill.core.grouping import totals
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.online.growing_dual import NewItem
-from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.factor_system import FactorSystem
 from kronfill.ridge.identity_system import FactorPlusIdentity, IdentitySystem
-from kronfill.ridge.problem import FactorLike, KernelLike, Mask, RidgeResult, Sampled
+from kronfill.ridge.problem import FactorLike, KernelLike, RidgeResult, Sampled
 from kronfill.ridge.system import System
 from kronfill.solvers.pcg import PCG
 
@@ -97,14 +96,7 @@ class WarmStart:
         grown = np.zeros((len(phi) + 1, phi.shape[1] + 1))
         grown[:-1, :-1], grown[-1, :-1], grown[-1, -1] = phi, along, np.sqrt(alone)
         splits[item.axis] = FactorPlusIdentity(_Grown(grown), split.identity)
-        rows, cols, weights, shape = item.joined(sampled)
-        given = None if sampled.weights is None and (item.weights == 1).all() else weights
-        design = None
-        if sampled.effects is not None:
-            design = EffectsDesign(rows, cols, shape, sampled.effects.kind, given)
-        values = np.concatenate([sampled.values, item.values])
-        larger = Sampled(Mask(rows, cols, shape, given), values, design)
-        system = self._system(splits[0], splits[1], larger, mu)
+        system = self._system(splits[0], splits[1], item.joined(sampled), mu)
         starts = None
         if isinstance(system, FactorSystem) and self._last is not None:
             more = ((0, 1), (0, 0)) if item.axis == 0 else ((0, 0), (0, 1))

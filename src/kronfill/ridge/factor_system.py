@@ -26,7 +26,7 @@ from kronfill.core.products import gram, matmul
 from kronfill.core.threads import WIDE, one_blas_thread
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import CoreResult, Sampled
-from kronfill.ridge.solution import Solution, Status
+from kronfill.ridge.solution import Solution
 from kronfill.ridge.system import NormalMap, System, grouped_design, grouped_targets, inner
 
 __all__ = ["FactorSystem", "Rotated"]
@@ -124,7 +124,7 @@ class FactorSystem(System):
     @classmethod
     def of(cls, row_phi: Floats, col_phi: Floats, sampled: Sampled) -> FactorSystem:
         """Rotate both factors for this mask."""
-        kind = None if sampled.effects is None else sampled.effects.kind
+        kind = sampled.kind
         count_r, count_c = sampled.mask.counts
         row = Rotated.of(row_phi, count_r, centred=kind in ("cols", "both"))
         col = Rotated.of(col_phi, count_c, centred=kind in ("rows", "both"))
@@ -184,7 +184,7 @@ class FactorSystem(System):
         by_col = col.phi @ (core.T @ row.shift)
         return np.asarray(by_row[rows] + by_col[cols] + row.shift @ core @ col.shift)
 
-    def result(self, x: Floats, mu: float, target: int) -> CoreResult:
+    def result(self, x: Floats, mu: float, target: int, solution: Solution) -> CoreResult:
         """See :class:`System`: d = W (y - Z beta - Psi x) / mu in the caller's order."""
         rest = self._operator.sample(x)
         np.subtract(self._y[target], rest, out=rest)
@@ -196,4 +196,4 @@ class FactorSystem(System):
             rest -= effects.at(rows, cols)
         rest /= mu
         dual = self._grouped.restore(self.weighted(rest))
-        return CoreResult(self._core(x), dual, effects, Solution(Status.CONVERGED, "PCG"))
+        return CoreResult(self._core(x), dual, effects, solution)

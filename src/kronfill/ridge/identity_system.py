@@ -38,7 +38,7 @@ from kronfill.core.loops.tables import SparseTables
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.products import matmul, transposed_matmul
 from kronfill.ridge.problem import CoreResult, FactorLike, KernelLike, Sampled
-from kronfill.ridge.solution import Solution, Status
+from kronfill.ridge.solution import Solution
 from kronfill.ridge.system import NormalMap, System, grouped_design, grouped_targets, inner
 
 __all__ = [
@@ -365,7 +365,7 @@ class IdentitySystem(System):
     ) -> IdentitySystem:
         """Make the system, with centred factors where the effects allow it; weights bring in mu."""
         weights, axes = axes_of(row, col, sampled, mu, centred=centred)
-        kind = None if sampled.effects is None or not centred else sampled.effects.kind
+        kind = sampled.kind if centred else None
         moved = (row, col) if kind in ("rows", "cols", "both") else None
         return cls((axes[0].observed, axes[1].observed), sampled, weights, moved)
 
@@ -415,7 +415,7 @@ class IdentitySystem(System):
         """x = Psi^T d, for a dual vector in the caller's order."""
         return self._map.scatter(self._grouped.gather(dual))
 
-    def result(self, x: Floats, mu: float, target: int) -> CoreResult:
+    def result(self, x: Floats, mu: float, target: int, solution: Solution) -> CoreResult:
         """See :class:`System`: d = W' (y - Z beta - Psi x) / mu' in the caller's order."""
         rest = self._y[target] - self._map.sample(x)
         effects = None
@@ -425,8 +425,7 @@ class IdentitySystem(System):
         dual = rest / mu if self.weights is None else rest * self.weights / mu
         if self.design is not None and self._moved is not None:
             effects = self.design.fit(self._y[target] - self._kernel_times(dual, *self._moved))
-        given = self._grouped.restore(dual)
-        return CoreResult(x, given, effects, Solution(Status.CONVERGED, "PCG"))
+        return CoreResult(x, self._grouped.restore(dual), effects, solution)
 
     def _kernel_times(
         self, dual: Floats, row: FactorPlusIdentity, col: FactorPlusIdentity
@@ -458,7 +457,7 @@ def axes_of(
     weights = weights_with_identity(sampled.weights, mu, row.identity * col.identity)
     n, l = sampled.shape
     counts = totals(sampled.rows, weights, n), totals(sampled.cols, weights, l)
-    kind = None if sampled.effects is None or not centred else sampled.effects.kind
+    kind = sampled.kind if centred else None
     return weights, (
         EigenAxis.of(row, counts[0], centred=kind in ("cols", "both")),
         EigenAxis.of(col, counts[1], centred=kind in ("rows", "both")),

@@ -22,10 +22,10 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from kronfill._types import Floats, Index
+from kronfill._types import Flags, Floats, Index
 from kronfill.core.grouping import Grouped, totals
 from kronfill.core.limits import FACTOR_RTOL, SUMMED_FLOATS
-from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
+from kronfill.ridge.effects import AdditiveEffects, Center, EffectsDesign
 from kronfill.ridge.factorised import SolvedSystem
 from kronfill.ridge.solution import Solution
 
@@ -161,6 +161,37 @@ class Sampled:
     values: Floats
     effects: EffectsDesign | None = None
 
+    @classmethod
+    def of(
+        cls,
+        rows: Index,
+        cols: Index,
+        values: Floats,
+        shape: tuple[int, int],
+        weights: Floats | None = None,
+        kind: Center | None = None,
+    ) -> Sampled:
+        """Observations with effects of this kind."""
+        design = None if kind is None else EffectsDesign(rows, cols, shape, kind, weights)
+        return cls(Mask(rows, cols, shape, weights), values, design)
+
+    def take(self, keep: Flags) -> Sampled:
+        """Some of the observations, with effects of the same kind."""
+        weights = None if self.weights is None else self.weights[keep]
+        rows, cols, values = self.rows[keep], self.cols[keep], self.values[keep]
+        return Sampled.of(rows, cols, values, self.shape, weights, self.kind)
+
+    def reweighted(self, weights: Floats | None) -> Sampled:
+        """The same observations with other weights."""
+        if weights is self.weights:
+            return self
+        return Sampled.of(self.rows, self.cols, self.values, self.shape, weights, self.kind)
+
+    @property
+    def kind(self) -> Center | None:
+        """Which effects there are."""
+        return None if self.effects is None else self.effects.kind
+
     @property
     def rows(self) -> Index:
         """Row of each observation."""
@@ -190,6 +221,11 @@ class Sampled:
     def is_complete(self) -> bool:
         """Whether every entry is observed, all with the same weight."""
         return self.m == self.shape[0] * self.shape[1] and self.weights is None
+
+    @property
+    def weights_or_ones(self) -> Floats:
+        """Weight of each observation, 1 where none were given."""
+        return np.ones(self.m) if self.weights is None else self.weights
 
     @property
     def root_weights(self) -> Floats:
@@ -267,13 +303,13 @@ class RidgeResult:
 class RidgeSolver(ABC):
     """A way to solve a :class:`RidgeProblem`; immutable, its settings are its fields."""
 
-    @abstractmethod
     def solve(self, problem: RidgeProblem) -> RidgeResult:
-        """Solve the problem."""
+        """Solve a problem of one target."""
+        return self.solve_targets(problem)[0]
 
+    @abstractmethod
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """Solve for each column of values of shape (m, t), or for the one target."""
-        return [self.solve(one) for one in targets(problem)]
 
     def quiet(self) -> RidgeSolver:
         """The same solver, for a solve of which nobody is told."""

@@ -16,8 +16,9 @@ from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import CoreResult, Sampled
+from kronfill.ridge.solution import Solution
 
-__all__ = ["NormalMap", "System", "grouped_design", "grouped_targets", "inner"]
+__all__ = ["MeasuredSystem", "NormalMap", "System", "grouped_design", "grouped_targets", "inner"]
 
 
 class NormalMap(ABC):
@@ -36,13 +37,11 @@ class NormalMap(ABC):
         """Estimate of ||Psi r||, for each target."""
 
 
-class System(NormalMap):
-    """A :class:`NormalMap` with its right-hand sides and the way back to the caller."""
+class MeasuredSystem(NormalMap):
+    """A :class:`NormalMap` in double precision with its right-hand sides."""
 
     norm_y: Floats
     """||y||, weighted, for each target."""
-    shift: float = 0.0
-    """What the system adds to mu by itself."""
 
     def within(self, x: Floats) -> Floats:
         """What of x lies in the space of the unknowns: rounding may lead out of it."""
@@ -56,6 +55,13 @@ class System(NormalMap):
     def dual_norm(self, r: Floats) -> Floats:
         """||Psi r||, weighted: with r the primal residual, mu times the dual residual."""
 
+
+class System(MeasuredSystem):
+    """The same in factor space, with the ways from the caller and back."""
+
+    shift: float = 0.0
+    """What the system adds to mu by itself."""
+
     @abstractmethod
     def single(self) -> NormalMap:
         """The same map in single precision."""
@@ -65,8 +71,8 @@ class System(NormalMap):
         """From the caller's coefficients to x, one target."""
 
     @abstractmethod
-    def result(self, x: Floats, mu: float, target: int) -> CoreResult:
-        """Coefficients, dual vector and effects of one target; the record is filled in later."""
+    def result(self, x: Floats, mu: float, target: int, solution: Solution) -> CoreResult:
+        """Coefficients, dual vector and effects of one target, with the record of the solve."""
 
 
 def inner(u: Floats, v: Floats) -> Floats:

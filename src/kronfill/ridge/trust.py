@@ -137,8 +137,7 @@ class _Measurement:
     def of(cls, problem: RidgeProblem, result: RidgeResult) -> _Measurement:
         s, dual = problem.sampled, result.dual
         if s.effects is not None:
-            weights = np.ones(s.m) if s.weights is None else s.weights
-            dual = weights * s.effects.remove(dual / weights)
+            dual = s.weights_or_ones * s.effects.remove(dual / s.weights_or_ones)
         probes = _spread(s.m, OBSERVED)
         block = np.meshgrid(*(_spread(n, SIDE) for n in s.shape), indexing="ij")
         rows, cols = (
@@ -177,8 +176,7 @@ class _Measurement:
     @property
     def _noise(self) -> Floats:
         """mu / w of each observation."""
-        s = self.problem.sampled
-        return self.problem.mu / (np.ones(s.m) if s.weights is None else s.weights)
+        return self.problem.mu / self.problem.sampled.weights_or_ones
 
     def _residual(self, fitted: Floats) -> Floats:
         """y - Z beta - (Kbar + mu W^-1) d at the probes."""

@@ -49,12 +49,8 @@ class Auto(Iterative):
     ('PCG', 'least expected time for m = 7999 and ranks 61 x 61')
     """
 
-    def solve(self, problem: RidgeProblem) -> RidgeResult:
-        """Choose and solve; ``solution.reason`` says why."""
-        return self.solve_targets(problem)[0]
-
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
-        """See :class:`RidgeSolver`."""
+        """Choose and solve; ``solution.reason`` says why."""
         size = Size.of(problem.sampled)
         if size.m <= SMALL_SYSTEM and not problem.sampled.is_complete:
             reason = f"only {count_of(size.m, 'observation')}"

@@ -179,10 +179,6 @@ class Cholesky(RidgeSolver):
     array([0.5, 1. ])
     """
 
-    def solve(self, problem: RidgeProblem) -> RidgeResult:
-        """Solve by Cholesky, by eigenvalues if that cannot be trusted."""
-        return self.solve_targets(problem)[0]
-
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`: one factorisation for all targets."""
         with one_blas_thread(problem.sampled.m <= ONE_THREAD):
@@ -229,8 +225,8 @@ class GridEigen(RidgeSolver):
            [1.5, 2. ]])
     """
 
-    def solve(self, problem: RidgeProblem) -> RidgeResult:
-        """Solve on the complete grid; an error if an entry is missing or weighted."""
+    def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
+        """See :class:`RidgeSolver`; an error if an entry is missing or weighted."""
         s = problem.sampled
         if not s.is_complete:
             msg = (
@@ -240,7 +236,8 @@ class GridEigen(RidgeSolver):
             )
             raise ParameterError(msg)
         with one_blas_thread(max(s.shape) < WIDE):
-            return self._solve(problem, problem.row_kernel.block(), problem.col_kernel.block())
+            blocks = problem.row_kernel.block(), problem.col_kernel.block()
+            return [self._solve(one, *blocks) for one in targets(problem)]
 
     def _solve(self, problem: RidgeProblem, row: Floats, col: Floats) -> RidgeResult:
         s = problem.sampled

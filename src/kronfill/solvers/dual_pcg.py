@@ -28,7 +28,7 @@ from kronfill.errors import ParameterError
 from kronfill.ridge.dual_operator import DualOperator
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
-from kronfill.ridge.system import inner
+from kronfill.ridge.system import MeasuredSystem, inner
 from kronfill.solvers.iterative import Iterative, Rounds
 
 __all__ = ["DualPCG", "default_rank"]
@@ -82,10 +82,6 @@ class DualPCG(Iterative):
             msg = f"DualPCG: rank must be a positive integer or None, got {self.rank!r}."
             raise ParameterError(msg)
 
-    def solve(self, problem: RidgeProblem) -> RidgeResult:
-        """Iterate on the dual system."""
-        return self.solve_targets(problem)[0]
-
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`: one preconditioner serves all targets."""
         begun = time.monotonic()
@@ -104,7 +100,7 @@ class DualPCG(Iterative):
             ]
 
 
-class _DualSystem:
+class _DualSystem(MeasuredSystem):
     """P diag(s) Kbar diag(s) P with its preconditioner, for :class:`Rounds`."""
 
     def __init__(
@@ -136,15 +132,13 @@ class _DualSystem:
         """P diag(s) Kbar diag(s) x, x being in the range of P."""
         return _each(lambda z: self._project(self._scaled(self._operator @ self._scaled(z))), x)
 
-    def within(self, x: Floats) -> Floats:
-        """See :class:`Measured`: all steps are projected already."""
-        return x
-
     def expected_norm(self, r: Floats) -> Floats:
-        """See :class:`Measured`: here the residual is the dual one."""
+        """See :class:`NormalMap`: here the residual is the dual one."""
         return self._mu * np.sqrt(inner(r, r))
 
-    dual_norm = expected_norm
+    def dual_norm(self, r: Floats) -> Floats:
+        """See :class:`MeasuredSystem`."""
+        return self.expected_norm(r)
 
     def _partial_factor(self, rank: int, ready: float) -> tuple[Floats, Floats]:
         """U and 1 / (sigma^2 + mu) - 1 / mu of the partial factorisation, made until ``ready``."""

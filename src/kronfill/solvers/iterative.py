@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -19,10 +18,10 @@ from kronfill._types import Flags, Floats, Index
 from kronfill.errors import ParameterError
 from kronfill.ridge.problem import RidgeSolver
 from kronfill.ridge.solution import Solution, Status
-from kronfill.ridge.system import NormalMap
+from kronfill.ridge.system import MeasuredSystem, NormalMap
 from kronfill.solvers.cg import Descent, conjugate_gradients, per_target
 
-__all__ = ["Iterative", "Measured", "Rounds"]
+__all__ = ["Iterative", "Rounds"]
 
 SINGLE_GAIN = 1e-4
 """How far one round in single precision is to bring the residual down."""
@@ -64,46 +63,13 @@ class Iterative(RidgeSolver):
             sys.stderr.flush()
 
 
-class Measured(Protocol):
-    """A system with right-hand sides, in double precision."""
-
-    @property
-    def norm_y(self) -> Floats:
-        """||y||, weighted, for each target."""
-        ...
-
-    def rhs(self) -> Floats:
-        """The right-hand sides."""
-        ...
-
-    def normal(self, x: Floats) -> Floats:
-        """The matrix without mu, times x."""
-        ...
-
-    def precondition(self, r: Floats, mu: float) -> Floats:
-        """Approximate inverse of the matrix with mu, times r."""
-        ...
-
-    def within(self, x: Floats) -> Floats:
-        """What of x lies in the space of the unknowns."""
-        ...
-
-    def expected_norm(self, r: Floats) -> Floats:
-        """Estimate of :meth:`dual_norm`."""
-        ...
-
-    def dual_norm(self, r: Floats) -> Floats:
-        """mu times the norm of the dual residual that belongs to r."""
-        ...
-
-
 class Rounds:
     """One solve: targets leave the loop one by one as they meet the tolerance."""
 
     def __init__(
         self,
         settings: Iterative,
-        system: Measured,
+        system: MeasuredSystem,
         mu: float,
         single: NormalMap | None = None,
         begun: float | None = None,
@@ -158,7 +124,7 @@ class Rounds:
     def _correction(self, r: Floats, todo: Index, aim: Floats) -> Floats:
         """Approximate solution for these residuals."""
         goal, unit = aim[todo], np.ones(len(todo))
-        matrix: NormalMap | Measured = self.system
+        matrix: NormalMap = self.system
         if self.single is not None:
             size = self.system.expected_norm(r) / self.scale[todo]
             goal = np.maximum(goal, SINGLE_GAIN * size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -63,10 +63,6 @@ class PCG(Iterative):
             msg = f'PCG: dtype must be "float64" or "float32", got {self.dtype!r}.'
             raise ParameterError(msg)
 
-    def solve(self, problem: RidgeProblem) -> RidgeResult:
-        """Factor both kernels and iterate."""
-        return self.solve_targets(problem)[0]
-
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`."""
         begun = time.monotonic()
@@ -118,5 +114,4 @@ class PCG(Iterative):
             single = None if self.dtype == "float64" else system.single()
             begin = None if starts is None else np.stack([system.start(one) for one in starts])
             x, solutions = Rounds(self, system, whole, single, begun).solve(begin)
-            results = (system.result(one, whole, k) for k, one in enumerate(x))
-            return [replace(r, solution=s) for r, s in zip(results, solutions, strict=True)]
+            return [system.result(x[k], whole, k, one) for k, one in enumerate(solutions)]

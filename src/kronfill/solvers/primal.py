@@ -57,11 +57,11 @@ class PrimalDirect(RidgeSolver):
     'PrimalDirect'
     """
 
-    def solve(self, problem: RidgeProblem) -> RidgeResult:
+    def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """Factor both kernels and solve the normal equations."""
         row = problem.row_kernel.factor(rtol=FACTOR_RTOL)
         col = problem.col_kernel.factor(rtol=FACTOR_RTOL)
-        return self.solve_factors(row, col, problem)[0]
+        return self.solve_factors(row, col, problem)
 
     def solve_factors(
         self, row: FactorLike, col: FactorLike, problem: RidgeProblem
@@ -91,8 +91,7 @@ def solve_primal(row_phi: Floats, col_phi: Floats, sampled: Sampled, mu: float) 
     solution = Solution(status, "PrimalDirect", residual=residual, rank=rank)
     system = None
     if isinstance(factor, CholeskyFactor):  # eigenvalues would be those of other variances
-        kind = None if sampled.effects is None else sampled.effects.kind
-        system = SolvedSystem.if_small(factor, row_phi, col_phi, kind)
+        system = SolvedSystem.if_small(factor, row_phi, col_phi, sampled.kind)
     return CoreResult(core, dual, effects, solution, system)
 
 
@@ -140,8 +139,7 @@ def effects_blocks(
     row_phi: Floats, col_phi: Floats, sampled: Sampled, effects: EffectsDesign
 ) -> tuple[Floats, Floats, Floats]:
     """Psi^T W Z, Z^T W Z and Z^T W y of the effects, as dense arrays."""
-    s = sampled
-    weights = np.ones(s.m) if s.weights is None else s.weights
+    s, weights = sampled, sampled.weights_or_ones
     table = s.sparse(weights)
     by_row, by_col = table @ col_phi, table.T @ row_phi  # sums of q over a row, of p over a column
     ab = row_phi.shape[1] * col_phi.shape[1]

@@ -151,7 +151,7 @@ class TableSolver(Iterative):
     ) -> CoreResult:
         """Coefficients X of F = phis[0] X phis[1]^T, effects and record."""
 
-    def solve(self, problem: RidgeProblem) -> RidgeResult:
+    def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """Refuse: observations in memory have faster solvers."""
         name = type(self).__name__
         msg = (

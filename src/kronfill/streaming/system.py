@@ -28,7 +28,7 @@ from kronfill.errors import DataError, ParameterError
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.factor_system import Rotated
 from kronfill.ridge.problem import CoreResult
-from kronfill.ridge.solution import Solution, Status
+from kronfill.ridge.solution import Solution
 from kronfill.ridge.system import NormalMap, System, inner
 
 __all__ = ["PartitionedSystem", "Sums", "Totals", "moments_of", "normal_of", "outer_axis"]
@@ -210,7 +210,7 @@ class PartitionedSystem(System):
         turned = row.T @ core @ col
         return np.ascontiguousarray(turned.T if self._flipped else turned)
 
-    def result(self, x: Floats, mu: float, target: int) -> CoreResult:
+    def result(self, x: Floats, mu: float, target: int, solution: Solution) -> CoreResult:
         """See :class:`System`: without the dual vector, which is as long as the data."""
         row, col = self._turns
         core = np.asarray(row @ (x.T if self._flipped else x) @ col.T)
@@ -219,4 +219,4 @@ class PartitionedSystem(System):
             mean = (self._totals.total - float(np.vdot(self._ones, x))) / self._weight
             n, l = self._totals.shape
             effects = AdditiveEffects(mean, np.zeros(n), np.zeros(l))
-        return CoreResult(core, np.empty(0), effects, Solution(Status.CONVERGED, "PCG"))
+        return CoreResult(core, np.empty(0), effects, solution)

@@ -23,7 +23,6 @@ import scipy.sparse as sp
 
 from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
-from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.identity_system import (
     EigenAxis,
     FactorPlusIdentity,
@@ -32,7 +31,7 @@ from kronfill.ridge.identity_system import (
     axes_of,
     weights_with_identity,
 )
-from kronfill.ridge.problem import CoreResult, Mask, Sampled
+from kronfill.ridge.problem import CoreResult, Sampled
 from kronfill.solvers.pcg import PCG
 from kronfill.uncertainty.iterative import TOL, solve_many
 from kronfill.uncertainty.posterior import Posterior
@@ -98,8 +97,9 @@ class IdentityPosterior(Posterior):
         self.alone = row.identity * col.identity
         self.whole = mu + self.alone
         self.given = sampled
-        super().__init__(_with_own_part(sampled, mu, self.alone), mu)
-        weights, axes = axes_of(row, col, sampled, mu)
+        weights = weights_with_identity(sampled.weights, mu, self.alone)
+        super().__init__(sampled.reweighted(weights), mu)
+        _, axes = axes_of(row, col, sampled, mu)
         self._observed = axes[0].observed, axes[1].observed
         self._system = _OfAllItems(axes, sampled, weights, self.whole)
         self._row, self._col = (_IdentityAxis(axis.basis, axis.lam, axis.identity) for axis in axes)
@@ -228,18 +228,6 @@ class IdentityPosterior(Posterior):
             z = self.effects.design(right.rows, right.cols).toarray()
             out += np.asarray(share @ (z.T - np.array(moments).T))
         return out
-
-
-def _with_own_part(sampled: Sampled, mu: float, alone: float) -> Sampled:
-    """The same observations with the weights that go with mu + alone."""
-    weights = weights_with_identity(sampled.weights, mu, alone)
-    if weights is sampled.weights:
-        return sampled
-    mask = Mask(sampled.rows, sampled.cols, sampled.shape, weights)
-    design = sampled.effects
-    if design is not None:
-        design = EffectsDesign(mask.rows, mask.cols, mask.shape, design.kind, weights)
-    return Sampled(mask, sampled.values, design)
 
 
 def _nonzero(values: Floats) -> Floats:
