@@ -20,6 +20,7 @@ from kronfill.criteria.exact import (
     holdout_split,
     leave_group_out,
     leave_one_out,
+    leave_one_out_by,
     mean_diagonal,
     mu_grid,
     path_minimum,
@@ -77,6 +78,16 @@ def test_leave_one_out_equals_refits(kind, weighted, ranks):
         for i in np.flatnonzero(alone):  # only entries that alone determine an effect
             others = np.arange(s.m) != i
             assert not (np.isin(s.rows[i], s.rows[others]) and np.isin(s.cols[i], s.cols[others]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ranks", [(4, 4), (7, 6)])
+def test_the_factor_of_a_fit_gives_the_same_residuals(kind, weighted, ranks):
+    problem = Case((7, 6), ranks, 30, kind=kind, weighted=weighted).build()
+    factor = kf.Cholesky().solve(problem).system.dual
+    wanted = leave_one_out(problem, np.array([problem.mu]))[0]
+    assert_allclose(leave_one_out_by(factor, problem.sampled), wanted, atol=1e-10)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

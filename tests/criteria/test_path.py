@@ -41,7 +41,7 @@ def test_products_elsewhere_are_those_of_the_kernels(parts):
     path = ProblemAlongMu.of(RidgeProblem(row, col, p.sampled, 1.0))
     d = np.random.default_rng(1).standard_normal(p.sampled.m)
     table = p.sampled.sparse(d).toarray()
-    wanted = row.to_array() @ table @ col.to_array() - path.alone * table
+    wanted = row.to_array() @ table @ col.to_array() - path.entry_identity * table
     every = np.argwhere(np.ones((8, 7)))
     got = path.elsewhere(d, *every.T)
     assert_allclose(got, wanted.ravel(), atol=1e-10)

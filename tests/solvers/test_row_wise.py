@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kronfill.core.loops.passes import FAST
-from kronfill.core.loops.rowwise_ridge import CHUNK, _augmented_gram, _cholesky_solve
+from kronfill.core.loops.rowwise_ridge import CHUNK, augmented_gram, cholesky_solve
 from kronfill.ridge.problem import Mask, Sampled
 from kronfill.solvers.alternating import alternate
 from kronfill.solvers.row_wise import (
@@ -48,11 +48,11 @@ def blocked_sweep(w, h, inverse, indptr, inner, weights, values, mu):
                     w[i, a] = -pull[a] / inverse[i, i]
                 continue
             span = (indptr[i], indptr[i + 1])
-            _augmented_gram(h, values, inner, weights, span, buffer, part, g)
+            augmented_gram(h, values, inner, weights, span, buffer, part, g)
             for a in range(p):
                 g[a, a] += mu * inverse[i, i]
                 g[p, a] -= mu * pull[a]
-            _cholesky_solve(g, p)
+            cholesky_solve(g, p)
             for a in range(p):
                 w[i, a] = g[p, a]
 

@@ -113,13 +113,13 @@ class LowRankFactor(Stored):
         """
         if self.pivots is None:
             msg = (
-                "this factor was given explicitly and has no pivots to extend it from; "
-                "use kernel.factor_new(factor, new)"
+                "This factor was given explicitly and has no pivots to extend it from: use "
+                "kernel.factor_new(factor, new)."
             )
             raise KernelError(msg)
         cross = np.asarray(cross_to_pivots, dtype=np.float64)
         if cross.ndim != 2 or cross.shape[1] != self.rank:
-            msg = f"cross_to_pivots must have shape (k, {self.rank}), got {cross.shape}"
+            msg = f"cross_to_pivots must have shape (k, {self.rank}), got {cross.shape}."
             raise ShapeError(msg)
         if cross.size == 0:
             return np.zeros(cross.shape)
@@ -224,10 +224,10 @@ def check_limits(rtol: float, max_rank: int | None) -> None:
         At least 1.
     """
     if not isinstance(rtol, Real) or not 0 <= float(rtol) < 1:
-        msg = f"rtol must be at least 0 and below 1, got {rtol!r}; the default is 1e-13"
+        msg = f"rtol must be at least 0 and below 1, got {rtol!r}. The default is 1e-13."
         raise ParameterError(msg)
     if max_rank is not None and (not isinstance(max_rank, Integral) or max_rank < 1):
-        msg = f"max_rank must be a positive integer or None, got {max_rank!r}"
+        msg = f"max_rank must be a positive integer or None, got {max_rank!r}."
         raise ParameterError(msg)
 
 
@@ -295,7 +295,7 @@ class _Factorisation:
             )
         fresh = blas.dtrsm(1.0, lower, fresh, side=1, lower=1, trans_a=1, overwrite_b=1)
         if not np.isfinite(fresh).all():
-            msg = "the kernel has NaN or infinite values; check the features it was built from"
+            msg = "The kernel has NaN or infinite values. Check the features it was built from."
             raise NonFiniteError(msg)
         # The residual of a pivot is zero from then on: phi[pivots] is exactly lower triangular.
         fresh[self.pivots[: self.rank]] = 0.0
@@ -324,7 +324,7 @@ class _Factorisation:
         capacity = min(self.limit, max(columns, 2 * capacity))
         require_memory(
             8 * self.n * capacity,
-            f"a factor of {self.n} items and rank {capacity}",
+            f"A factor of {self.n} items and rank {capacity}",
             "Allow a larger residual (rtol) or limit the rank (max_rank).",
         )
         larger: Floats = np.empty((self.n, capacity), order="F")
@@ -340,17 +340,17 @@ def _checked_diagonal(diagonal: npt.ArrayLike) -> Floats:
     """Return the diagonal as a float array, or say what is wrong with it."""
     diag = np.asarray(diagonal, dtype=np.float64)
     if diag.ndim != 1:
-        msg = f"the diagonal must be one-dimensional, got shape {diag.shape}"
+        msg = f"The diagonal must be one-dimensional, got shape {diag.shape}."
         raise ShapeError(msg)
     (bad,) = np.nonzero(~np.isfinite(diag))
     if bad.size:
-        msg = f"the diagonal of the kernel is {diag[bad[0]]} at item {bad[0]}; it must be finite"
+        msg = f"The diagonal of the kernel is {diag[bad[0]]} at item {bad[0]}. It must be finite."
         raise NonFiniteError(msg)
     (bad,) = np.nonzero(diag < 0)
     if bad.size:
         msg = (
-            f"the diagonal of the kernel is {diag[bad[0]]:.3g} at item {bad[0]}; a positive "
-            "semidefinite matrix has none below 0: repair it with kronfill.kernels.nearest_psd(K)"
+            f"The diagonal of the kernel is {diag[bad[0]]:.3g} at item {bad[0]}. A positive "
+            "semidefinite matrix has none below 0: repair it with kronfill.kernels.nearest_psd(K)."
         )
         raise KernelError(msg)
     return diag

@@ -193,12 +193,12 @@ def check_square(shape: tuple[int, ...], name: str) -> None:
     """
     if len(shape) != 2 or shape[0] != shape[1]:
         msg = (
-            f"{name} must be a square matrix, got shape {shape}; to build a kernel from a table "
-            "of features use kronfill.kernels.rbf(features) or .linear(features)"
+            f"{name} must be a square matrix, got shape {shape}. To build a kernel from a table "
+            "of features use kronfill.kernels.rbf(features) or .linear(features)."
         )
         raise ShapeError(msg)
     if shape[0] == 0:
-        msg = f"{name} has no items: its shape is (0, 0), at least (1, 1) is needed"
+        msg = f"{name} has no items: its shape is (0, 0), at least (1, 1) is needed."
         raise ShapeError(msg)
 
 
@@ -210,7 +210,7 @@ def _check_finite(K: Floats, name: str) -> None:
     bad = ~np.isfinite(K)
     if bad.any():
         i, j = np.argwhere(bad)[0]
-        msg = f"{name} has {K[i, j]} at row {i}, column {j}; all must be finite"
+        msg = f"{name} has {K[i, j]} at row {i}, column {j}. All entries must be finite."
         raise NonFiniteError(msg)
 
 
@@ -233,8 +233,8 @@ def _check_symmetric(K: Floats, name: str) -> bool:
         i, j = where
         msg = (
             f"{name} is not symmetric: entry ({i}, {j}) is {K[i, j]:.10g} but entry ({j}, {i}) is "
-            f"{K[j, i]:.10g}, a difference of {worst:.3g}; symmetrise it with (K + K.T) / 2 if "
-            "that is what is meant"
+            f"{K[j, i]:.10g}, a difference of {worst:.3g}. Symmetrise it with (K + K.T) / 2 if "
+            "that is what is meant."
         )
         raise NotSymmetricError(msg)
     return worst == 0.0

@@ -23,8 +23,15 @@ from numpy.typing import NDArray
 from kronfill._types import Floats, Index
 from kronfill.core.limits import CRITERIA_WORK, FACTOR_RTOL, SMALL_CRITERIA
 from kronfill.criteria.path import ProblemAlongMu
-from kronfill.criteria.reduction import DualForm, PrimalForm, Reduced, Shifted
+from kronfill.criteria.reduction import (
+    DualForm,
+    PrimalForm,
+    Reduced,
+    Shifted,
+    effects_basis,
+)
 from kronfill.errors import ConvergenceWarning
+from kronfill.ridge.factorised import Factorised
 from kronfill.ridge.problem import RidgeProblem, Sampled
 from kronfill.solvers.pcg import PCG
 
@@ -37,6 +44,7 @@ __all__ = [
     "holdout_split",
     "leave_group_out",
     "leave_one_out",
+    "leave_one_out_by",
     "mean_diagonal",
     "mu_grid",
     "path_minimum",
@@ -126,6 +134,22 @@ def leave_one_out(problem: RidgeProblem, mus: Floats) -> Floats:
     return _loo_residuals(reduced, *reduced.parts(np.asarray(mus, dtype=float)))
 
 
+def leave_one_out_by(factor: Factorised, sampled: Sampled) -> Floats:
+    """Leave-one-out residuals for the mu of a dual system that is factorised already.
+
+    With R^T R = A^-1 and Q an orthonormal basis of range(R Z~), M = R^T (I - Q Q^T) R.
+    """
+    effects = effects_basis(sampled)
+    white = factor.whiten(np.eye(sampled.m))
+    basis = np.linalg.qr(white @ effects)[0]
+    inside = basis.T @ white
+    target = white @ (sampled.root_weights * sampled.values)
+    applied = white.T @ (target - basis @ (basis.T @ target))
+    diagonal = np.einsum("ij,ij->j", white, white) - np.einsum("ij,ij->j", inside, inside)
+    usable = np.einsum("ij,ij->i", effects, effects) < 1 - DETERMINED
+    return np.asarray(applied / np.where(usable, diagonal * sampled.root_weights, np.nan))
+
+
 def leave_group_out(problem: RidgeProblem, groups: NDArray[np.int_], mus: Floats) -> Floats:
     """Residuals of each group of entries when it is left out as a whole, one row per mu.
 
@@ -181,7 +205,8 @@ class _Group:
 
     @classmethod
     def of(cls, reduced: DualForm, sampled: Sampled, members: Index) -> _Group:
-        lam, vec = np.linalg.eigh(np.eye(len(members)) - _outer(reduced.effects[members]))
+        taken = reduced.effects[members]
+        lam, vec = np.linalg.eigh(np.eye(len(members)) - taken @ taken.T)
         return cls(reduced, sampled, members, vec[:, lam > DETERMINED])
 
     def residuals(self, shifted: Shifted, solved: Floats, at: int) -> Floats:
@@ -212,10 +237,6 @@ class _Group:
             return np.zeros(len(self.members))
         smallest = left.fit(fitted[keep])
         return fitted[self.members] - smallest.at(s.rows[self.members], s.cols[self.members])
-
-
-def _outer(a: Floats) -> Floats:
-    return np.asarray(a @ a.T)
 
 
 # Which exact form, if any.

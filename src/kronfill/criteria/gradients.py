@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from kronfill._types import Floats
@@ -60,8 +59,7 @@ class Sensitivity:
         self._criterion = criterion
         self._root = sampled.root_weights
         self._target = self._root * sampled.values
-        self.rows, at_r = np.unique(sampled.rows, return_inverse=True)
-        self.cols, at_c = np.unique(sampled.cols, return_inverse=True)
+        (self.rows, at_r), (self.cols, at_c) = sampled.mask.observed()
         self._at = (at_r, at_c)
         count = np.arange(sampled.m)
         self._members = tuple(
@@ -87,23 +85,16 @@ class Sensitivity:
 
     def _inverse(self, a: Floats) -> tuple[Floats, float]:
         """M, and log det A on the complement of the effects."""
-        factor = CholeskyFactor.of(a.T, overwrite=True)
-        if factor is None:
-            msg = (
-                "The kernel over the observed entries is singular and mu too small for it. Add an "
-                "identity part to a kernel."
-            )
-            raise KernelError(msg)
+        factor = _definite(a.T)
         logdet, lower = factor.logdet, factor.into_inverse()
         inverse = np.tril(lower) + np.tril(lower, -1).T
         if self._effects.shape[1] == 0:
             return inverse, logdet
         half = inverse @ self._effects
-        inner = scipy.linalg.cholesky(self._effects.T @ half, lower=True)
-        logdet += 2 * float(np.log(np.diagonal(inner)).sum())
-        turned = scipy.linalg.solve_triangular(inner, half.T, lower=True)
+        inner = _definite(np.asfortranarray(self._effects.T @ half))
+        turned = inner.whiten(half.T)
         inverse -= turned.T @ turned
-        return inverse, logdet
+        return inverse, logdet + inner.logdet
 
     def _likelihood(self, inverse: Floats, d: Floats, logdet: float) -> tuple[float, Floats]:
         m = len(d)
@@ -122,3 +113,15 @@ class Sensitivity:
         slope = -0.5 * (first + first.T) + (inverse * (r * g)) @ inverse
         mean = total / float((self._root[self._usable] ** 2).sum())
         return float(np.log(mean)), slope / total
+
+
+def _definite(a: Floats) -> CholeskyFactor:
+    """The factor of a column-major matrix, which is overwritten; an error if it is singular."""
+    factor = CholeskyFactor.of(a, overwrite=True)
+    if factor is None:
+        msg = (
+            "The kernel over the observed entries is singular and mu too small for it. Add an "
+            "identity part to a kernel."
+        )
+        raise KernelError(msg)
+    return factor

@@ -1,6 +1,6 @@
 """One ridge problem for many values of mu: kernels factored once, systems made once where they can.
 
-An identity part of a kernel is split off, K = Phi Phi^T + e I, so that the unknowns are no more
+An identity part of a kernel is taken off, K = Phi Phi^T + e I, so that the unknowns are no more
 than the factors have. Where both kernels have one and observations have weights, the weights change
 with mu (:mod:`kronfill.ridge.identity_system`), and each mu has its own system.
 """
@@ -23,7 +23,7 @@ __all__ = ["ProblemAlongMu"]
 
 @dataclass(frozen=True, eq=False)
 class ProblemAlongMu:
-    """Two split kernels and the observed entries."""
+    """Two factored kernels, their identity parts, and the observed entries."""
 
     row: FactorPlusIdentity
     col: FactorPlusIdentity
@@ -39,7 +39,7 @@ class ProblemAlongMu:
         )
 
     @property
-    def alone(self) -> float:
+    def entry_identity(self) -> float:
         """e_w e_h, which belongs to mu."""
         return self.row.identity * self.col.identity
 
@@ -52,7 +52,7 @@ class ProblemAlongMu:
     def unknowns(self) -> int:
         """Number of unknowns of a system."""
         n, l = self.sampled.shape
-        a, b = (int(split.factor.phi.shape[1]) for split in (self.row, self.col))
+        a, b = self.row.rank, self.col.rank
         return a * b + (n * b + a * l if self.has_identity else 0)
 
     @cached_property
@@ -66,13 +66,13 @@ class ProblemAlongMu:
         if not self.has_identity:
             plain = FactorSystem.of(self.row.factor.phi, self.col.factor.phi, sampled)
             return lambda mu: plain
-        if sampled.weights is None or self.alone == 0:
+        if sampled.weights is None or self.entry_identity == 0:
             fixed = IdentitySystem(self._axes, sampled, sampled.weights)
             return lambda mu: fixed
         return lambda mu: IdentitySystem.of(self.row, self.col, sampled, mu)
 
     def elsewhere(self, dual: Floats, rows: Index, cols: Index) -> Floats:
-        """sum_k d_k K_w[i, r_k] K_h[j, c_k] less what an observed entry has to itself, alone d."""
+        """sum_k d_k K_w[i, r_k] K_h[j, c_k] less e_w e_h d at an observed entry."""
         p, q = self.row.factor.phi, self.col.factor.phi
         table = self.sampled.sparse(dual)
         by_row = table @ q

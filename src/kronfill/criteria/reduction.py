@@ -215,12 +215,12 @@ class DualForm(Reduced):
             return cls(
                 root, s.m, np.ones(s.m), form, form.turn, moments, nothing, np.zeros((0, s.m))
             )
-        split = _Reflected.of(root[:, None] * s.effects.matrix().toarray())
-        turned = split.both_sides(kernel)
-        r = split.rank
+        design = _Reflected.of(root[:, None] * s.effects.matrix().toarray())
+        turned = design.both_sides(kernel)
+        r = design.rank
         form = Tridiagonal.of(np.ascontiguousarray(turned[r:, r:]))
-        basis = split.outside(form.turn)
-        first = split.inside()
+        basis = design.outside(form.turn)
+        first = design.inside()
         free = np.maximum(1.0 - np.einsum("ij,ij->i", first, first), 0.0)
         coupling = np.array(turned[:r, r:])
         return cls(root, s.m - r, free, form, basis, basis.T @ target, first, coupling)
@@ -324,8 +324,9 @@ class PrimalForm(Reduced):
         if s.effects is not None:
             rest = s.effects.remove(s.values)
             cross, effects_gram, _ = effects_blocks(row_phi, col_phi, s, s.effects)
-            inverse, rank = _inverse(effects_gram)
-            free, freedom = _not_determined(s.effects, inverse, s), s.m - rank
+            half = half_inverse(effects_gram)
+            inverse = half @ half.T
+            free, freedom = _not_determined(s.effects, inverse, s), s.m - half.shape[1]
             removed = inverse @ cross.T @ form.turn
         return cls(
             s.root_weights, freedom, free, form, (row_phi, col_phi), s,
@@ -364,12 +365,6 @@ class PrimalForm(Reduced):
         explained = self.moments @ shifted.solve(self.moments)
         outside = self.freedom - len(self.form.diagonal)
         return (self.rest @ self.rest - explained) / mus, shifted.logdet + outside * np.log(mus)
-
-
-def _inverse(gram: Floats) -> tuple[Floats, int]:
-    """An inverse on the range of gram, and its rank."""
-    half = half_inverse(gram)
-    return half @ half.T, half.shape[1]
 
 
 def _not_determined(effects: EffectsDesign, inverse: Floats, s: Sampled) -> Floats:

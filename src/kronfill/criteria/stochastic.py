@@ -22,9 +22,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-from kronfill._types import Floats, Index
+from kronfill._types import Flags, Floats, Index
 from kronfill.criteria.exact import DETERMINED, likelihood
 from kronfill.criteria.path import ProblemAlongMu
 from kronfill.errors import ConvergenceWarning
@@ -137,7 +136,7 @@ def _without(solves: _Solves, groups: Index, chosen: Index) -> Floats:
         rows, cols = s.rows[held], s.cols[held]
         for k, mu in enumerate(map(float, solves.mus)):
             now, whole = system(mu), before[k]
-            # Without the group the bases of a split system are others: x is made from d.
+            # Without the group the bases of the identity system are others: x is made from d.
             if isinstance(now, IdentitySystem):
                 start = now.from_dual(whole.dual[~held])
             else:
@@ -201,7 +200,7 @@ class _Solves:
         )
         return results
 
-    def trusted(self) -> NDArray[np.bool_]:
+    def trusted(self) -> Flags:
         """For which values of mu every solve has converged; a warning names the others."""
         bad = [k for k, solutions in self.failed.items() if solutions]
         if bad:
@@ -317,7 +316,7 @@ def _lanczos(solves: _Solves, start: Floats, steps: int) -> tuple[Floats, Floats
     beside: list[float] = []
     while True:
         v = root * basis[-1]
-        image = root * (solves.path.elsewhere(v, s.rows, s.cols) + solves.path.alone * v)
+        image = root * (solves.path.elsewhere(v, s.rows, s.cols) + solves.path.entry_identity * v)
         image = _project(s, image[:, None])[:, 0]
         diagonal.append(float(basis[-1] @ image))
         known = np.array(basis)

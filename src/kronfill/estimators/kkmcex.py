@@ -253,9 +253,9 @@ def set_effects(estimator: Any, effects: Any) -> None:
 def _model(
     row_kernel: Kernel, col_kernel: Kernel, sampled: Sampled, result: RidgeResult
 ) -> Bilinear | IdentityForm:
-    if result.split is not None:
+    if result.with_identity is not None:
         kernels = (row_kernel, col_kernel)
-        return IdentityForm.of(kernels, result.split, sampled, result.dual, result.effects)
+        return IdentityForm.of(kernels, result.with_identity, sampled, result.dual, result.effects)
     if result.primal is not None:
         p = result.primal
         row, col = Factored(row_kernel, p.row), Factored(col_kernel, p.col)

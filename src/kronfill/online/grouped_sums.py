@@ -206,17 +206,13 @@ class GroupedSums(RunningSums):
         self, phi: Floats, index: Index, values: Floats, weights: Floats, axis: int
     ) -> tuple[Floats, AdditiveEffects | None]:
         """See :class:`RunningSums`."""
-        phis = [self.row_phi, self.col_phi]
-        last = np.full(len(index), len(phis[axis]))
-        phis[axis] = np.vstack([phis[axis], phi])
-        pairs = (last, index) if axis == 0 else (index, last)
+        row_phi, col_phi, new = self._with_new(phi, index, values, weights, axis)
         means = self.means.copy(int((axis, self.kind) in ((0, "rows"), (1, "cols"))))
-        new = Change(pairs[0], pairs[1], values, weights)
-        vectors, rest, left = self._centred(means, new, 1, phis[0], phis[1])
+        vectors, rest, left = self._centred(means, new, 1, row_phi, col_phi)
         used = left > 0
         coef = self._fitted.after(vectors[used], rest[used], left[used])
         core = coef.reshape(self.core_shape)
-        return core, self._effects(means, core, phis[0], phis[1])
+        return core, self._effects(means, core, row_phi, col_phi)
 
     def _effects(
         self, means: GroupMeans, core: Floats, row_phi: Floats, col_phi: Floats

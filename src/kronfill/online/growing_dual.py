@@ -18,7 +18,7 @@ from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.factorised import CholeskyFactor, Factorised
 from kronfill.ridge.problem import KernelLike, RidgeProblem, RidgeResult, Sampled
 from kronfill.ridge.solution import Solution, Status
-from kronfill.solvers.dense import TRUST, entry_kernel
+from kronfill.solvers.dense import TRUST, entry_kernel, probed_residual
 
 __all__ = ["GrowingDual", "NewItem"]
 
@@ -143,7 +143,14 @@ class GrowingDual:
             effects = sampled.effects.solve_normal(normal[1:, 1:], normal[1:, 0])
             rest = rest - solved[:, 1:] @ _coefficients(effects, sampled.effects.kind)
         z = self._factor.adjoint(rest)
-        residual = self._residual(sampled, z, effects)
+        residual = probed_residual(
+            sampled,
+            z,
+            effects,
+            self._mu,
+            lambda z, some: self._block(sampled, some, np.arange(sampled.m)) @ z,
+            PROBES,
+        )
         if not residual <= TRUST:
             return None
         reason = "the factorisation was carried along"
@@ -205,16 +212,6 @@ class GrowingDual:
             right, at_right = np.unique(items[others], return_inverse=True)
             out *= kernel.block(left, right)[np.ix_(at, at_right)]
         return out
-
-    def _residual(self, s: Sampled, z: Floats, effects: AdditiveEffects | None) -> float:
-        """Relative residual, measured at up to PROBES entries."""
-        root = s.root_weights
-        rest = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
-        some = np.unique(np.linspace(0, s.m - 1, min(s.m, PROBES)).astype(np.intp))
-        gap = self._block(s, some, np.arange(s.m)) @ z + self._mu * z[some] - (root * rest)[some]
-        norm = float(np.linalg.norm(gap)) * float(np.sqrt(s.m / len(some)))
-        size = float(np.linalg.norm(root * s.values))
-        return norm / size if size > 0 else norm
 
 
 def _many(changed: int, all_of_them: int) -> bool:

@@ -7,7 +7,7 @@ such a product costs. How wrong it is follows from the norms of the columns, whi
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TypeAlias
 
 import numba
 import numpy as np
@@ -115,33 +115,6 @@ def _products(halves: list[Singles], vectors: Floats) -> Floats:
     return np.asarray(parts.sum(axis=0))
 
 
-class Symmetric(Protocol):
-    """What is asked of a symmetric matrix that changes slab by slab."""
-
-    def rough(self, vectors: Floats) -> Floats:
-        """B v for each row v of ``vectors``, perhaps not to the last digit."""
-        ...
-
-    def rest(self, vectors: Floats) -> Floats:
-        """What the rough products left out."""
-        ...
-
-    def exact(self, vectors: Floats) -> Floats:
-        """B v for each row v of ``vectors``."""
-        ...
-
-    def error(self, vector: Floats) -> float:
-        """Norm of the error of a rough product, about."""
-        ...
-
-    def add(self, first: int, change: Floats) -> None:
-        """Add to the rows from ``first`` on, which end in a diagonal block.
-
-        All slabs are to be changed in turn, from the first to the last.
-        """
-        ...
-
-
 class Whole:
     """A matrix that is small enough to be kept in double precision; the array is taken over."""
 
@@ -149,22 +122,22 @@ class Whole:
         self._b = np.ascontiguousarray(lower)
 
     def exact(self, vectors: Floats) -> Floats:
-        """See :class:`Symmetric`."""
+        """B v for each row v of ``vectors``."""
         # A row-major lower triangle is a column-major upper one.
         return np.asarray(blas.dsymm(1.0, self._b.T, np.ascontiguousarray(vectors).T).T)
 
     rough = exact
 
     def rest(self, vectors: Floats) -> Floats:
-        """See :class:`Symmetric`: nothing."""
+        """What the rough products left out: nothing."""
         return np.zeros_like(vectors)
 
     def error(self, vector: Floats) -> float:
-        """See :class:`Symmetric`."""
+        """Norm of the error of a rough product."""
         return 0.0
 
     def add(self, first: int, change: Floats) -> None:
-        """See :class:`Symmetric`."""
+        """Add to the rows from ``first`` on, which end in a diagonal block."""
         rows, last = change.shape
         self._b[first : first + rows, :last] += change
 
@@ -182,31 +155,38 @@ class Halves:
         self._squares = np.zeros((SEGMENTS, n))
 
     def rough(self, vectors: Floats) -> Floats:
-        """See :class:`Symmetric`: the leading half alone."""
+        """B v for each row v, perhaps not to the last digit: the leading half alone."""
         return _products([self._leading], vectors)
 
     def rest(self, vectors: Floats) -> Floats:
-        """See :class:`Symmetric`: the trailing half."""
+        """What the rough products left out: the trailing half."""
         return _products([self._trailing], vectors)
 
     def exact(self, vectors: Floats) -> Floats:
-        """See :class:`Symmetric`: both halves."""
+        """B v for each row v of ``vectors``: both halves."""
         if len(vectors) > FEW_VECTORS:
             return Whole(self._leading.astype(np.float64) + self._trailing).exact(vectors)
         return _products([self._leading, self._trailing], vectors)
 
     def error(self, vector: Floats) -> float:
-        """See :class:`Symmetric`: what is left out of the numbers has signs of its own."""
+        """Norm of the error of a rough product, about: what is left out has signs of its own."""
         return ROUNDING * float(np.linalg.norm(self._norms * vector))
 
     def add(self, first: int, change: Floats) -> None:
-        """See :class:`Symmetric`."""
+        """Add to the rows from ``first`` on, which end in a diagonal block.
+
+        All slabs are to be changed in turn, from the first to the last.
+        """
         if first == 0:
             self._squares[:] = 0.0
         halves = (self._leading, self._trailing)
         each(SEGMENTS, lambda s: _add(*halves, change, first, s, self._squares[s]))
         if first + len(change) == len(self._norms):
             self._norms = np.sqrt(self._squares.sum(axis=0))
+
+
+Symmetric: TypeAlias = Whole | Halves
+"""A symmetric matrix that changes slab by slab."""
 
 
 def symmetric(lower: Floats) -> Symmetric:

@@ -134,6 +134,16 @@ class RunningSums(ABC):
     def revise(self, batch: Change, values: Floats) -> None:
         """Put other values at the place of those of a batch."""
 
+    def _with_new(
+        self, phi: Floats, index: Index, values: Floats, weights: Floats, axis: int
+    ) -> tuple[Floats, Floats, Change]:
+        """Both factors with a new item, last of its axis, and its observations."""
+        phis = [self.row_phi, self.col_phi]
+        last = np.full(len(index), len(phis[axis]))
+        phis[axis] = np.vstack([phis[axis], phi])
+        pairs = (last, index) if axis == 0 else (index, last)
+        return phis[0], phis[1], Change(pairs[0], pairs[1], values, weights)
+
     @abstractmethod
     def with_item(
         self, phi: Floats, index: Index, values: Floats, weights: Floats, axis: int

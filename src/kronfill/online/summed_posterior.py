@@ -6,17 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from kronfill._types import Floats, Index
+from kronfill._types import Flags, Floats, Index
 from kronfill.online.grouped_sums import GroupedSums
 from kronfill.online.running import RunningSums
 from kronfill.online.two_way_sums import TwoWaySums
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.free_effects import NONE, FreeEffects
 from kronfill.ridge.problem import Mask, Sampled
-from kronfill.uncertainty.posterior import FactorPosterior, column_products
-from kronfill.uncertainty.queries import Queries
+from kronfill.uncertainty.posterior import FactorPosterior
 
 __all__ = ["GroupEffects", "SummedPosterior", "nothing_sampled"]
 
@@ -45,7 +43,7 @@ class GroupEffects(FreeEffects):
         table = sp.csr_array((n, l))
         return cls(sums.kind, row_at, col_at, *labels, len(seen), table, sums)
 
-    def estimable(self, rows: Index, cols: Index) -> NDArray[np.bool_]:
+    def estimable(self, rows: Index, cols: Index) -> Flags:
         """See :class:`FreeEffects`."""
         if self.kind == "mean":
             return np.ones(len(rows), dtype=bool)
@@ -87,8 +85,3 @@ class SummedPosterior(FactorPosterior):
 
     def _solve(self, u: Floats) -> Floats:
         return self._sums.products(u)
-
-    def _variance(self, targets: Queries) -> Floats:
-        u, own = self._coordinates(targets)
-        spread = column_products(u.T, self._solve(u).T) + self._effects_variance(targets)
-        return np.asarray(own + self.mu * spread)

@@ -90,18 +90,15 @@ class TwoWaySums(RunningSums):
         self, phi: Floats, index: Index, values: Floats, weights: Floats, axis: int
     ) -> tuple[Floats, AdditiveEffects | None]:
         """See :class:`RunningSums`."""
-        phis = [self.row_phi, self.col_phi]
-        last = np.full(len(index), len(phis[axis]))
-        phis[axis] = np.vstack([phis[axis], phi])
-        grown = TwoWaySums(phis[0], phis[1], self.mu)
+        row_phi, col_phi, new = self._with_new(phi, index, values, weights, axis)
+        grown = TwoWaySums(row_phi, col_phi, self.mu)
         grown._gram, grown._moment = self._gram.copy(), self._moment
         n, l = self.shape
         grown.table[:n, :l] = self.table
         for axis_sums, sums in zip(grown._sums, self._sums, strict=True):
             axis_sums[: len(sums)] = sums
         grown._squares = self._squares
-        pairs = (last, index) if axis == 0 else (index, last)
-        grown.add(Change(pairs[0], pairs[1], values, weights))
+        grown.add(new)
         return grown.core, grown.effects
 
     @property

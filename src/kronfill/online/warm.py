@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
-from kronfill._types import Floats
+from kronfill._types import Flags, Floats
 from kronfill.core.grouping import totals
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.online.growing_dual import NewItem
@@ -15,16 +12,10 @@ from kronfill.ridge.factor_system import FactorSystem
 from kronfill.ridge.identity_system import FactorPlusIdentity, IdentitySystem
 from kronfill.ridge.problem import FactorLike, KernelLike, RidgeResult, Sampled
 from kronfill.ridge.system import System
-from kronfill.solvers.pcg import PCG
+from kronfill.solvers.half_steps import GivenFactor
+from kronfill.solvers.pcg import PCG, over_kernels, system_of
 
 __all__ = ["WarmStart"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Grown:
-    """The factor of an axis with one item more."""
-
-    phi: Floats
 
 
 class WarmStart:
@@ -35,23 +26,20 @@ class WarmStart:
     """
 
     def __init__(self, kernels: tuple[KernelLike, KernelLike], settings: PCG) -> None:
-        self._splits = (FactorPlusIdentity.of(kernels[0]), FactorPlusIdentity.of(kernels[1]))
+        self._factored = (FactorPlusIdentity.of(kernels[0]), FactorPlusIdentity.of(kernels[1]))
         self._settings = settings
         self._last: Floats | None = None
-        self._observed: list[NDArray[np.bool_]] = []
+        self._observed: list[Flags] = []
         """The items that the last coefficients refer to, where that matters."""
         self._counts: tuple[Floats, Floats] | None = None
 
     def solve(self, sampled: Sampled, mu: float, change: tuple[Sampled, int] | None) -> RidgeResult:
         """Solve from the last solution; ``change`` is what came (+1) or went (-1) since then."""
         self._run_along(sampled, change)
-        row, col = self._splits
-        system = self._system(row, col, sampled, mu)
+        system = system_of(*self._factored, sampled, mu)
         (result,) = self._settings.solve_all(system, mu, self._starts(system))
         self._last = result.core
-        if isinstance(system, FactorSystem):
-            return result.over(row.factor, col.factor)
-        return RidgeResult(result.dual, result.effects, result.solution, split=(row, col))
+        return over_kernels(result, *self._factored)
 
     def _starts(self, system: System) -> list[Floats] | None:
         """The last coefficients, unless they refer to the bases of other items."""
@@ -60,13 +48,6 @@ class WarmStart:
             if not all(map(np.array_equal, before, self._observed)):
                 return None
         return None if self._last is None else [self._last]
-
-    def _system(
-        self, row: FactorPlusIdentity, col: FactorPlusIdentity, sampled: Sampled, mu: float
-    ) -> System:
-        if row.identity == 0 and col.identity == 0:
-            return FactorSystem.of(row.factor.phi, col.factor.phi, sampled)
-        return IdentitySystem.of(row, col, sampled, mu, centred=True)
 
     def _run_along(self, sampled: Sampled, change: tuple[Sampled, int] | None) -> None:
         if self._counts is None or change is None:
@@ -88,15 +69,15 @@ class WarmStart:
 
         In the enlarged factor the item has one column to itself, for what the others do not tell.
         """
-        splits = list(self._splits)
-        split = splits[item.axis]
-        phi = split.factor.phi
-        along = _in_factor(split.factor, item.cross)
-        alone = max(0.0, item.own - split.identity - float(along @ along))
+        factored = list(self._factored)
+        kernel = factored[item.axis]
+        phi = kernel.factor.phi
+        along = _in_factor(kernel.factor, item.cross)
+        rest = max(0.0, item.own - kernel.identity - float(along @ along))
         grown = np.zeros((len(phi) + 1, phi.shape[1] + 1))
-        grown[:-1, :-1], grown[-1, :-1], grown[-1, -1] = phi, along, np.sqrt(alone)
-        splits[item.axis] = FactorPlusIdentity(_Grown(grown), split.identity)
-        system = self._system(splits[0], splits[1], item.joined(sampled), mu)
+        grown[:-1, :-1], grown[-1, :-1], grown[-1, -1] = phi, along, np.sqrt(rest)
+        factored[item.axis] = FactorPlusIdentity(GivenFactor(grown), kernel.identity)
+        system = system_of(factored[0], factored[1], item.joined(sampled), mu)
         starts = None
         if isinstance(system, FactorSystem) and self._last is not None:
             more = ((0, 1), (0, 0)) if item.axis == 0 else ((0, 0), (0, 1))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numba
 import numpy as np
@@ -105,8 +106,7 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
     """
 
     def __init__(self, row_kernel: KernelLike, col_kernel: KernelLike, mask: Mask) -> None:
-        items_r, at_r = np.unique(mask.rows, return_inverse=True)
-        items_c, at_c = np.unique(mask.cols, return_inverse=True)
+        (items_r, at_r), (items_c, at_c) = mask.observed()
         self.at = (at_r, at_c)
         self.sides = (
             ObservedKernel.of(row_kernel, items_r),
@@ -124,9 +124,9 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
         if col.factor is not None and (
             row.factor is None or col.factor.shape[1] <= row.factor.shape[1]
         ):
-            return self._through_columns
+            return partial(self._through_factor, 1)
         if row.factor is not None:
-            return self._through_rows
+            return partial(self._through_factor, 0)
         if row.kernel is None and col.kernel is None:
             return self._through_both
         if row.kernel is None or col.kernel is None:
@@ -144,22 +144,14 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
     def _rmatvec(self, d: Floats) -> Floats:
         return self._product(np.ravel(d))
 
-    def _through_columns(self, d: Floats) -> Floats:
-        """(K_w (D Q)) Q^T at the observed entries, K_h = Q Q^T."""
-        row, col = self.sides
-        assert col.factor is not None
-        table = row.times(self._tables.sums(col.factor, d[self._by_rows.order], 0))
+    def _through_factor(self, axis: int, d: Floats) -> Floats:
+        """(K (D Q)) Q^T at the observed entries, Q Q^T being the kernel of ``axis``."""
+        tables, group = ((self._swapped, self._by_cols), (self._tables, self._by_rows))[axis]
+        thin = self.sides[axis].factor
+        assert thin is not None
+        table = self.sides[1 - axis].times(tables.sums(thin, d[group.order], 0))
         out = np.empty_like(d)
-        out[self._by_rows.order] = self._tables.products(np.ascontiguousarray(table), col.factor)
-        return out
-
-    def _through_rows(self, d: Floats) -> Floats:
-        """The same with rows and columns exchanged."""
-        row, col = self.sides
-        assert row.factor is not None
-        table = col.times(self._swapped.sums(row.factor, d[self._by_cols.order], 0))
-        out = np.empty_like(d)
-        out[self._by_cols.order] = self._swapped.products(np.ascontiguousarray(table), row.factor)
+        out[group.order] = tables.products(np.ascontiguousarray(table), thin)
         return out
 
     def _through_products(self, d: Floats) -> Floats:

@@ -14,13 +14,13 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_EFFECTS
 from kronfill.errors import DataError, ParameterError
 
-__all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign", "half_inverse"]
+__all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign", "components", "half_inverse"]
 
 Center = Literal["mean", "rows", "cols", "both"]
 CENTERS = ("mean", "rows", "cols", "both")
@@ -33,14 +33,14 @@ class AdditiveEffects:
     """``mean + row[i] + col[j]``."""
 
     mean: float
-    row: NDArray[np.float64]
-    col: NDArray[np.float64]
+    row: Floats
+    col: Floats
 
-    def at(self, rows: NDArray[np.intp], cols: NDArray[np.intp]) -> NDArray[np.float64]:
+    def at(self, rows: Index, cols: Index) -> Floats:
         """Values at index pairs."""
         return self.mean + self.row[rows] + self.col[cols]
 
-    def outer(self, row: NDArray[np.float64], col: NDArray[np.float64]) -> NDArray[np.float64]:
+    def outer(self, row: Floats, col: Floats) -> Floats:
         """Values on a block, from the effects of its rows and of its columns."""
         return self.mean + row[:, None] + col[None, :]
 
@@ -61,11 +61,11 @@ class EffectsDesign:
         Weight of each observation, 1 by default.
     """
 
-    rows: NDArray[np.intp]
-    cols: NDArray[np.intp]
+    rows: Index
+    cols: Index
     shape: tuple[int, int]
     kind: Center
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
     _two_way: _TwoWay | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class EffectsDesign:
             object.__setattr__(self, "_two_way", _TwoWay.of(self))
 
     @property
-    def _sides(self) -> tuple[tuple[NDArray[np.intp], int], ...]:
+    def _sides(self) -> tuple[tuple[Index, int], ...]:
         """Index vector and length of each axis that has effects."""
         sides = {"rows": (self.rows, self.shape[0]), "cols": (self.cols, self.shape[1])}
         names = {"mean": (), "rows": ("rows",), "cols": ("cols",), "both": ("rows", "cols")}
@@ -96,7 +96,7 @@ class EffectsDesign:
         ]
         return sp.csr_array(sp.hstack(parts, format="csr"))
 
-    def unpack(self, beta: NDArray[np.float64]) -> AdditiveEffects:
+    def unpack(self, beta: Floats) -> AdditiveEffects:
         """Coefficients of the columns of :meth:`matrix` as effects."""
         row, col = np.zeros(self.shape[0]), np.zeros(self.shape[1])
         rest = beta[1:]
@@ -106,9 +106,7 @@ class EffectsDesign:
             col = rest
         return AdditiveEffects(float(beta[0]), np.array(row), np.array(col))
 
-    def solve_normal(
-        self, gram: NDArray[np.float64], moment: NDArray[np.float64]
-    ) -> AdditiveEffects:
+    def solve_normal(self, gram: Floats, moment: Floats) -> AdditiveEffects:
         """Smallest effects with ``gram @ beta = moment``, the mean being free.
 
         Items without an observation have none, whatever rounding has left in their place.
@@ -133,7 +131,7 @@ class EffectsDesign:
         effect[seen] -= constant
         return AdditiveEffects(given.mean + constant, row, col)
 
-    def fit(self, values: NDArray[np.float64]) -> AdditiveEffects:
+    def fit(self, values: Floats) -> AdditiveEffects:
         """Weighted least-squares fit of the effects to one value per observed entry."""
         weighted = values if self.weights is None else values * self.weights
         total = float(len(values) if self.weights is None else self.weights.sum())
@@ -152,7 +150,7 @@ class EffectsDesign:
             else AdditiveEffects(0.0, row, effect)
         )
 
-    def remove(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def remove(self, values: Floats) -> Floats:
         """``values`` less their fitted effects: the projection that makes effects free."""
         return values - self.fit(values).at(self.rows, self.cols)
 
@@ -161,13 +159,13 @@ class EffectsDesign:
 class _TwoWay:
     """Two-way least squares: the longer axis is eliminated, the shorter one solved for."""
 
-    counts: tuple[NDArray[np.float64], NDArray[np.float64]]
+    counts: tuple[Floats, Floats]
     table: sp.csr_array
     """Weights as a sparse long x short matrix."""
     flipped: bool
-    factor: tuple[NDArray[np.float64], bool] | None
-    component: tuple[NDArray[np.intp], NDArray[np.intp]]
-    where: tuple[NDArray[np.intp], NDArray[np.intp]]
+    factor: tuple[Floats, bool] | None
+    component: tuple[Index, Index]
+    where: tuple[Index, Index]
 
     @classmethod
     def of(cls, design: EffectsDesign) -> _TwoWay:
@@ -178,8 +176,7 @@ class _TwoWay:
         table = sp.csr_array((weights, (long, short)), shape=shape)
         counts = (np.asarray(table.sum(axis=1)).ravel(), np.asarray(table.sum(axis=0)).ravel())
         n_long, n_short = shape
-        graph = sp.block_array([[None, table], [table.T, None]])
-        _, label = connected_components(graph, directed=False)
+        label = components(table)
         component = (label[:n_long], label[n_long:])
         factor = None
         if n_short <= DENSE_EFFECTS:
@@ -189,9 +186,9 @@ class _TwoWay:
     @staticmethod
     def _factorise(
         table: sp.csr_array,
-        counts: tuple[NDArray[np.float64], NDArray[np.float64]],
-        label: NDArray[np.intp],
-    ) -> tuple[NDArray[np.float64], bool]:
+        counts: tuple[Floats, Floats],
+        label: Index,
+    ) -> tuple[Floats, bool]:
         inverse = np.divide(1.0, counts[0], out=np.zeros_like(counts[0]), where=counts[0] > 0)
         schur = -(table.T @ sp.diags_array(inverse) @ table).toarray()
         # Rows of the Schur complement sum to 0. Taken from there, its diagonal has no rounding
@@ -215,7 +212,7 @@ class _TwoWay:
             raise _indistinct(table) from error
         return factor, lower
 
-    def fit(self, weighted: NDArray[np.float64]) -> AdditiveEffects:
+    def fit(self, weighted: Floats) -> AdditiveEffects:
         n_long, n_short = self.table.shape
         b_long = np.bincount(self.where[0], weights=weighted, minlength=n_long)
         b_short = np.bincount(self.where[1], weights=weighted, minlength=n_short)
@@ -229,7 +226,7 @@ class _TwoWay:
         )
         return self.smallest(short, long) if self.flipped else self.smallest(long, short)
 
-    def _solve_short(self, rhs: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+    def _solve_short(self, rhs: Floats, noise: float) -> Floats:
         if self.factor is not None:
             return np.asarray(scipy.linalg.cho_solve(self.factor, rhs, check_finite=False))
         from scipy.sparse.linalg import LinearOperator, cg
@@ -237,7 +234,7 @@ class _TwoWay:
         count_long = np.where(self.counts[0] > 0, self.counts[0], 1.0)
         count_short = np.where(self.counts[1] > 0, self.counts[1], 1.0)
 
-        def schur(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        def schur(x: Floats) -> Floats:
             return np.asarray(self.counts[1] * x - self.table.T @ ((self.table @ x) / count_long))
 
         size = len(rhs)
@@ -246,7 +243,7 @@ class _TwoWay:
         x, _ = cg(operator, rhs, rtol=1e-13, atol=noise, maxiter=10 * size, M=jacobi)
         return np.asarray(x)
 
-    def smallest(self, row: NDArray[np.float64], col: NDArray[np.float64]) -> AdditiveEffects:
+    def smallest(self, row: Floats, col: Floats) -> AdditiveEffects:
         """Remove what can move between the parts without changing a fitted value.
 
         The free directions are: a constant on all rows (against the mean), and for each component k
@@ -280,7 +277,13 @@ def _indistinct(table: sp.csr_array) -> DataError:
     )
 
 
-def half_inverse(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+def components(table: sp.csr_array) -> Index:
+    """Connected component of each row, then of each column, of a table of observed entries."""
+    graph = sp.block_array([[None, table], [table.T, None]])
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+
+
+def half_inverse(gram: Floats) -> Floats:
     """H, one column per direction that is determined, with ``H H^T`` an inverse of the Gram matrix.
 
     The matrix is brought to a unit diagonal first: what an entry of little weight determines stands

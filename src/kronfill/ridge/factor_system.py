@@ -27,7 +27,7 @@ from kronfill.core.threads import WIDE, one_blas_thread
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import CoreResult, Sampled
 from kronfill.ridge.solution import Solution
-from kronfill.ridge.system import NormalMap, System, grouped_design, grouped_targets, inner
+from kronfill.ridge.system import MappedSystem, NormalMap, grouped_design, grouped_targets, inner
 
 __all__ = ["FactorSystem", "Rotated"]
 
@@ -100,7 +100,7 @@ class _FactorMap(NormalMap):
         return np.sqrt(inner(r * r, np.broadcast_to(self._expected, r.shape)))
 
 
-class FactorSystem(System):
+class FactorSystem(MappedSystem):
     """Psi^T W Psi in the rotated basis, for one set of observed entries and two factors."""
 
     def __init__(self, row: Rotated, col: Rotated, sampled: Sampled) -> None:
@@ -114,7 +114,7 @@ class FactorSystem(System):
         self._factors = (outer.phi, inner_.phi)
         self._grouped = s.mask.by_cols if self._flipped else s.mask.by_rows
         self._operator = SampledKronecker(outer.phi, inner_.phi, self._grouped)
-        self._map = _FactorMap(self._operator, self._expected, self)
+        self.double = _FactorMap(self._operator, self._expected, self)
         self._y = grouped_targets(s, self._grouped)
         self.design = grouped_design(
             s, self._grouped, None if s.weights is None else self._grouped.weights
@@ -138,18 +138,6 @@ class FactorSystem(System):
     def weighted(self, v: Floats) -> Floats:
         """W v."""
         return v * self._grouped.weights if len(self._grouped.weights) else v
-
-    def normal(self, x: Floats) -> Floats:
-        """See :class:`NormalMap`."""
-        return self._map.normal(x)
-
-    def precondition(self, r: Floats, mu: float) -> Floats:
-        """See :class:`NormalMap`."""
-        return self._map.precondition(r, mu)
-
-    def expected_norm(self, r: Floats) -> Floats:
-        """See :class:`NormalMap`."""
-        return self._map.expected_norm(r)
 
     @cached_property
     def ones(self) -> Floats:

@@ -21,8 +21,8 @@ from kronfill._types import Flags, Floats
 from kronfill.core.memory import KEPT_BYTES
 
 __all__ = [
-    "CholeskyFactor", "EigenFactor", "Factorised", "SolvedSystem", "factorised",
-    "told_from_rounding",
+    "CholeskyFactor", "EigenFactor", "Factorised", "SolvedSystem", "above_rounding",
+    "factorised",
 ]  # fmt: skip
 
 DISTINCT = 1e-6
@@ -151,8 +151,8 @@ class EigenFactor(Factorised):
     values: Floats
     vectors: Floats
     mu: float
-    told: Flags
-    """Which directions can be told from rounding."""
+    kept: Flags
+    """Which directions can be told from rounding: those of a solution."""
 
     @classmethod
     def of(
@@ -164,27 +164,27 @@ class EigenFactor(Factorised):
         margin: float = DISTINCT,
         overwrite: bool = False,
     ) -> EigenFactor:
-        """Factorise the matrix with this lower triangle; see :func:`told_from_rounding`."""
+        """Factorise the matrix with this lower triangle; see :func:`above_rounding`."""
         if len(matrix) == 0:
             return cls(np.zeros(0), np.zeros((0, 0)), mu, np.zeros(0, bool))
         values, vectors = scipy.linalg.eigh(
             matrix, lower=True, overwrite_a=overwrite, check_finite=False
         )
-        told = told_from_rounding(values, mu, len(values), noise=noise, margin=margin)
-        return cls(values, vectors, mu, told)
+        kept = above_rounding(values, mu, len(values), noise=noise, margin=margin)
+        return cls(values, vectors, mu, kept)
 
     @property
     def rank(self) -> int:
         """See :class:`Factorised`."""
-        return int(self.told.sum())
+        return int(self.kept.sum())
 
     @cached_property
-    def _told_part(self) -> tuple[Floats, Floats]:
-        return self.values[self.told] + self.mu, self.vectors[:, self.told]
+    def _kept_part(self) -> tuple[Floats, Floats]:
+        return self.values[self.kept] + self.mu, self.vectors[:, self.kept]
 
     def solve(self, b: Floats) -> Floats:
         """See :class:`Factorised`."""
-        scale, vectors = self._told_part
+        scale, vectors = self._kept_part
         return np.asarray(vectors @ ((vectors.T @ b) / scale.reshape(-1, *[1] * (b.ndim - 1))))
 
     @cached_property
@@ -210,7 +210,7 @@ class EigenFactor(Factorised):
         return 3 * self.vectors.nbytes
 
 
-def told_from_rounding(
+def above_rounding(
     values: Floats, mu: float, size: int, *, noise: float | None = None, margin: float = DISTINCT
 ) -> Flags:
     """Directions to keep: all if mu stands well above rounding, else those that do themselves.

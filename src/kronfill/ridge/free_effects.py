@@ -14,12 +14,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from kronfill._types import Floats, Index
-from kronfill.ridge.effects import Center, EffectsDesign
+from kronfill._types import Flags, Floats, Index
+from kronfill.ridge.effects import Center, EffectsDesign, components
 
 __all__ = ["FreeEffects"]
 
@@ -79,8 +77,7 @@ class FreeEffects:
             row_at[seen_r] = np.arange(len(seen_r))
             rank = len(seen_r)
         if design.kind == "both":
-            graph = sp.block_array([[None, table], [table.T, None]])
-            label = connected_components(graph, directed=False)[1].astype(np.intp)
+            label = components(table)
             row_label, col_label = label[:n], label[n:]
             _, first = np.unique(col_label[seen_c], return_index=True)
             seen_c = np.delete(seen_c, first)  # one column of each component is its reference
@@ -89,7 +86,7 @@ class FreeEffects:
             rank += len(seen_c)
         return cls(design.kind, row_at, col_at, row_label, col_label, rank, table)
 
-    def estimable(self, rows: Index, cols: Index) -> NDArray[np.bool_]:
+    def estimable(self, rows: Index, cols: Index) -> Flags:
         """Whether the effects of each entry can be told from the observed ones."""
         count = len(rows)
         if self.kind == "mean":

@@ -50,7 +50,6 @@ class FactorLike(Protocol):
     @property
     def phi(self) -> Floats:
         """The factor, items x rank."""
-        ...
 
 
 class FactorPlusIdentityLike(Protocol):
@@ -59,12 +58,10 @@ class FactorPlusIdentityLike(Protocol):
     @property
     def factor(self) -> FactorLike:
         """The factor."""
-        ...
 
     @property
     def identity(self) -> float:
         """Multiple of the identity."""
-        ...
 
 
 class KernelLike(Protocol):
@@ -73,41 +70,32 @@ class KernelLike(Protocol):
     @property
     def n(self) -> int:
         """Number of items."""
-        ...
 
     def diagonal(self) -> Floats:
         """Diagonal of K."""
-        ...
 
     def block(self, rows: Index | None = None, cols: Index | None = None) -> Floats:
         """K[rows, cols]."""
-        ...
 
     def factor(self, rtol: float = FACTOR_RTOL, max_rank: int | None = None) -> FactorLike:
         """Low-rank factor."""
-        ...
 
     @property
     def by_products(self) -> bool:
         """Whether products with vectors are cheap and single entries are not."""
-        ...
 
     def apply(self, V: Floats) -> Floats:
         """K V."""
-        ...
 
     def take(self, items: Index) -> KernelLike:
         """The kernel of some items."""
-        ...
 
     @property
     def known_rank(self) -> int | None:
         """Bound of the rank, where it is known without any work."""
-        ...
 
     def split(self) -> tuple[KernelLike | None, float]:
         """K = (a kernel, None for nothing) + (a number) times the identity."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +124,12 @@ class Mask:
             totals(self.rows, self.weights, self.shape[0]),
             totals(self.cols, self.weights, self.shape[1]),
         )
+
+    def observed(self) -> tuple[tuple[Index, Index], tuple[Index, Index]]:
+        """Rows that have an observation and the place of each observation among them; columns."""
+        rows, at_r = np.unique(self.rows, return_inverse=True)
+        cols, at_c = np.unique(self.cols, return_inverse=True)
+        return (rows, at_r), (cols, at_c)
 
     @cached_property
     def transposed(self) -> Mask:
@@ -286,8 +280,9 @@ class RidgeResult:
         How the solve went.
     primal : Primal or None
         The same function in factor space, where the solver worked there.
-    split : pair or None
-        Factors and identity parts of the kernels, where the solver split them.
+    with_identity : pair or None
+        Factors and identity parts of the kernels, where one of them has an identity part and the
+        solver has taken it off.
     system : SolvedSystem or None
         The system as a direct solver has factorised it, if that is small enough to be kept.
     """
@@ -296,7 +291,7 @@ class RidgeResult:
     effects: AdditiveEffects | None
     solution: Solution
     primal: Primal | None = None
-    split: tuple[FactorPlusIdentityLike, FactorPlusIdentityLike] | None = None
+    with_identity: tuple[FactorPlusIdentityLike, FactorPlusIdentityLike] | None = None
     system: SolvedSystem | None = None
 
 
@@ -353,8 +348,7 @@ def fitted_at(
     entries.
     """
     s = problem.sampled
-    items_r, at_r = np.unique(s.rows, return_inverse=True)
-    items_c, at_c = np.unique(s.cols, return_inverse=True)
+    (items_r, at_r), (items_c, at_c) = s.mask.observed()
     d = sp.csr_array((dual, (at_r, at_c)), shape=(len(items_r), len(items_c)))
     if rows is None or cols is None:
         rows, cols = s.rows, s.cols

@@ -18,7 +18,10 @@ from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import CoreResult, Sampled
 from kronfill.ridge.solution import Solution
 
-__all__ = ["MeasuredSystem", "NormalMap", "System", "grouped_design", "grouped_targets", "inner"]
+__all__ = [
+    "MappedSystem", "MeasuredSystem", "NormalMap", "System", "grouped_design", "grouped_targets",
+    "inner",
+]  # fmt: skip
 
 
 class NormalMap(ABC):
@@ -73,6 +76,24 @@ class System(MeasuredSystem):
     @abstractmethod
     def result(self, x: Floats, mu: float, target: int, solution: Solution) -> CoreResult:
         """Coefficients, dual vector and effects of one target, with the record of the solve."""
+
+
+class MappedSystem(System):
+    """A system whose map in double precision is an object of its own, as that in single is."""
+
+    double: NormalMap
+
+    def normal(self, x: Floats) -> Floats:
+        """See :class:`NormalMap`."""
+        return self.double.normal(x)
+
+    def precondition(self, r: Floats, mu: float) -> Floats:
+        """See :class:`NormalMap`."""
+        return self.double.precondition(r, mu)
+
+    def expected_norm(self, r: Floats) -> Floats:
+        """See :class:`NormalMap`."""
+        return self.double.expected_norm(r)
 
 
 def inner(u: Floats, v: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kronfill._types import Floats
 from kronfill.core.limits import FACTOR_RTOL, SMALL_SYSTEM
@@ -20,6 +20,8 @@ from kronfill.solvers.pcg import PCG, FactorSystem, Iterative
 from kronfill.solvers.primal import PrimalDirect, solve_primal
 
 __all__ = ["Auto", "as_solver", "solve_in_factors"]
+
+Result = TypeVar("Result", RidgeResult, CoreResult)
 
 LEAST_TRIAL = 8
 """A trial that must end before this rank is not worth while."""
@@ -58,12 +60,12 @@ class Auto(Iterative):
         table = {"Cholesky": costs.cholesky(size), "DualPCG": costs.dual_pcg(size, (None, None))}
         if problem.sampled.is_complete and size.m > 1:
             table["GridEigen"] = costs.grid_eigen(size)
-        splits = _thin(problem, min(cost.seconds for cost in (_fitting(table) or table).values()))
+        thin = _thin(problem, min(cost.seconds for cost in (_fitting(table) or table).values()))
         ranks = "full ranks"
-        if splits is not None:
-            a, b = (split.factor.phi.shape[1] for split in splits)
+        if thin is not None:
+            a, b = (kernel.rank for kernel in thin)
             ranks = f"ranks {a} x {b}"
-            if any(split.identity for split in splits):
+            if any(kernel.identity for kernel in thin):
                 ranks += " beside the identity"
                 table |= {
                     "PCG": costs.identity_pcg(size, (a, b)),
@@ -74,18 +76,18 @@ class Auto(Iterative):
                 table |= _in_factors(size, (a, b))
         name, why = _least(table)
         reason = f"least expected time for m = {size.m} and {ranks}: {why}"
-        return [_because(one, reason) for one in self._solve(name, problem, splits)]
+        return [_because(one, reason) for one in self._solve(name, problem, thin)]
 
     def _solve(
         self,
         name: str,
         problem: RidgeProblem,
-        splits: tuple[FactorPlusIdentity, FactorPlusIdentity] | None,
+        thin: tuple[FactorPlusIdentity, FactorPlusIdentity] | None,
     ) -> list[RidgeResult]:
-        if splits is not None and name == "PCG":
-            return PCG(**self._settings()).solve_split(*splits, problem.sampled, problem.mu)
-        if splits is not None and name == "PrimalDirect":
-            return PrimalDirect().solve_factors(splits[0].factor, splits[1].factor, problem)
+        if thin is not None and name == "PCG":
+            return PCG(**self._settings()).solve_factored(*thin, problem.sampled, problem.mu)
+        if thin is not None and name == "PrimalDirect":
+            return PrimalDirect().solve_factors(thin[0].factor, thin[1].factor, problem)
         if name == "DualPCG":
             return DualPCG(**self._settings()).solve_targets(problem)
         return (GridEigen() if name == "GridEigen" else Cholesky()).solve_targets(problem)
@@ -107,10 +109,10 @@ def _thin(
         if limit < LEAST_TRIAL and kernel.known_rank is None:
             return None
         limit = max(limit, kernel.known_rank or 1)
-        split = FactorPlusIdentity.of(kernel, FACTOR_RTOL, max_rank=min(kernel.n, limit))
-        if getattr(split.factor, "residual", 0.0) > FACTOR_RTOL:
+        factored = FactorPlusIdentity.of(kernel, max_rank=min(kernel.n, limit))
+        if getattr(factored.factor, "residual", 0.0) > FACTOR_RTOL:
             return None
-        found.append(split)
+        found.append(factored)
     return found[0], found[1]
 
 
@@ -130,7 +132,7 @@ def _fitting(table: dict[str, Cost]) -> dict[str, Cost]:
 def _least(table: dict[str, Cost]) -> tuple[str, str]:
     """The cheapest solver that fits, and a sentence about all of them."""
     fitting = _fitting(table)
-    told = ", ".join(
+    listed = ", ".join(
         f"{name} {cost.seconds:.2g} s{'' if name in fitting else ' (too large)'}"
         for name, cost in table.items()
     )
@@ -143,7 +145,7 @@ def _least(table: dict[str, Cost]) -> tuple[str, str]:
             "kernels of lower rank (RRMCEX with row_rank and col_rank), or fewer observations."
         )
         raise MemoryLimitError(msg)
-    return min(fitting, key=lambda name: fitting[name].seconds), told
+    return min(fitting, key=lambda name: fitting[name].seconds), listed
 
 
 def solve_in_factors(
@@ -168,10 +170,10 @@ def solve_in_factors(
             f"{solver!r}."
         )
         raise ParameterError(msg)
-    return replace(result, solution=replace(result.solution, reason=reason))
+    return _because(result, reason)
 
 
-def _because(result: RidgeResult, reason: str) -> RidgeResult:
+def _because(result: Result, reason: str) -> Result:
     return replace(result, solution=replace(result.solution, reason=reason))
 
 

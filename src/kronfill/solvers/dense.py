@@ -27,7 +27,7 @@ from kronfill.ridge.factorised import (
     CholeskyFactor,
     EigenFactor,
     SolvedSystem,
-    told_from_rounding,
+    above_rounding,
 )
 from kronfill.ridge.problem import (
     RidgeProblem,
@@ -39,11 +39,12 @@ from kronfill.ridge.problem import (
 )
 from kronfill.ridge.solution import Solution, Status
 
-__all__ = ["Cholesky", "EntryKernel", "GridEigen", "entry_kernel"]
+__all__ = ["Cholesky", "EntryKernel", "GridEigen", "entry_kernel", "probed_residual"]
 
 Inverse = Callable[[Floats], Floats]
 
 PROBES = 256
+"""Entries at which the residual of a factorisation is measured."""
 ONE_THREAD = 1500
 """Up to this many observations BLAS has one thread: its threads go on spinning after their work and
 slow down what comes next."""
@@ -93,8 +94,7 @@ class EntryKernel:
 
     def __init__(self, problem: RidgeProblem) -> None:
         s = problem.sampled
-        items_r, at_r = np.unique(s.rows, return_inverse=True)
-        items_c, at_c = np.unique(s.cols, return_inverse=True)
+        (items_r, at_r), (items_c, at_c) = s.mask.observed()
         # Unsigned: the compiled loops need not ask whether an index counts from the end.
         self._at_r, self._at_c = at_r.astype(np.uintp), at_c.astype(np.uintp)
         asked = ((problem.row_kernel, items_r), (problem.col_kernel, items_c))
@@ -126,27 +126,32 @@ class EntryKernel:
         _product(self._kr, self._kc, self._at_r, self._at_c, weighted, some, out)
         return out if len(self._root) == 0 else self._root[some] * out
 
-    def residual(
-        self, problem: RidgeProblem, dual: Floats, effects: AdditiveEffects | None
-    ) -> float:
-        """Measured ||A z - s o (y - Z beta)|| / ||s o y||, d = s o z, at up to PROBES entries.
-
-        Rounding errors of a factorisation are spread over all entries.
-        """
-        s = problem.sampled
-        root = s.root_weights
-        rest = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
-        z = dual / root
-        some = np.unique(np.linspace(0, s.m - 1, min(s.m, PROBES)).astype(np.intp))
-        gap = self.times(z, some) + problem.mu * z[some] - (root * rest)[some]
-        norm = float(np.linalg.norm(gap)) * float(np.sqrt(s.m / len(some)))
-        size = float(np.linalg.norm(root * s.values))
-        return norm / size if size > 0 else norm
-
 
 def entry_kernel(problem: RidgeProblem) -> Floats:
     """Lower triangle of diag(s) Kbar diag(s); the strict upper triangle is not written."""
     return EntryKernel(problem).lower()
+
+
+def probed_residual(
+    s: Sampled,
+    z: Floats,
+    effects: AdditiveEffects | None,
+    mu: float,
+    times: Callable[[Floats, Index], Floats],
+    probes: int = PROBES,
+) -> float:
+    """Measured ||A z - s o (y - Z beta)|| / ||s o y||, d = s o z, at up to ``probes`` entries.
+
+    ``times(z, some)`` are some entries of diag(s) Kbar diag(s) z. Rounding errors of a
+    factorisation are spread over all entries.
+    """
+    root = s.root_weights
+    rest = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
+    some = np.unique(np.linspace(0, s.m - 1, min(s.m, probes)).astype(np.intp))
+    gap = times(z, some) + mu * z[some] - (root * rest)[some]
+    norm = float(np.linalg.norm(gap)) * float(np.sqrt(s.m / len(some)))
+    size = float(np.linalg.norm(root * s.values))
+    return norm / size if size > 0 else norm
 
 
 def _solve_with(inverse: Inverse, s: Sampled) -> tuple[Floats, AdditiveEffects | None]:
@@ -168,7 +173,7 @@ class Cholesky(RidgeSolver):
 
     Costs m^3/3 multiplications and 8 m^2 bytes. When the kernel is singular and mu below its
     rounding level, the factorisation fails or its residual shows it; then an eigendecomposition
-    leaves out the directions that cannot be told from rounding, and the status says so.
+    leaves out the directions that cannot be kept from rounding, and the status says so.
 
     Examples
     --------
@@ -197,13 +202,14 @@ class Cholesky(RidgeSolver):
         system = SolvedSystem.if_small(eigen() if triangle is None else triangle)
         if triangle is not None:
             dual, effects = _solve_with(triangle.solve, problem.sampled)
-            residual = kernel.residual(problem, dual, effects)
+            z = dual / problem.sampled.root_weights
+            residual = probed_residual(problem.sampled, z, effects, problem.mu, kernel.times)
             if residual <= TRUST:
                 solution = Solution(Status.EXACT, "Cholesky", residual=residual)
                 return RidgeResult(dual, effects, solution, system=system)
         dual, effects = _solve_with(eigen().solve, problem.sampled)
         residual = dual_residual(problem, dual)
-        status = Status.EXACT if eigen().told.all() else Status.RANK_DEFICIENT
+        status = Status.EXACT if eigen().kept.all() else Status.RANK_DEFICIENT
         solution = Solution(status, "Cholesky", residual=residual, rank=eigen().rank)
         return RidgeResult(dual, effects, solution, system=system)
 
@@ -236,17 +242,35 @@ class GridEigen(RidgeSolver):
             )
             raise ParameterError(msg)
         with one_blas_thread(max(s.shape) < WIDE):
-            blocks = problem.row_kernel.block(), problem.col_kernel.block()
-            return [self._solve(one, *blocks) for one in targets(problem)]
+            row, col = problem.row_kernel.block(), problem.col_kernel.block()
+            grid = _Grid.of(row, col, problem)
+            return [grid.solve(one) for one in targets(problem)]
 
-    def _solve(self, problem: RidgeProblem, row: Floats, col: Floats) -> RidgeResult:
-        s = problem.sampled
-        lam_r, u = scipy.linalg.eigh(row, check_finite=False)
-        lam_c, v = scipy.linalg.eigh(col, check_finite=False)
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Both kernels with their eigenvectors, and 1 / (s t^T + mu), 0 for what is rounding."""
+
+    row: Floats
+    col: Floats
+    row_vectors: Floats
+    col_vectors: Floats
+    scale: Floats
+    rank: int
+
+    @classmethod
+    def of(cls, row: Floats, col: Floats, problem: RidgeProblem) -> _Grid:
+        s, u = scipy.linalg.eigh(row, check_finite=False)
+        t, v = scipy.linalg.eigh(col, check_finite=False)
         # The kernels are positive semidefinite: what is negative here is rounding.
-        lam = np.outer(np.maximum(lam_r, 0.0), np.maximum(lam_c, 0.0))
-        keep = told_from_rounding(lam, problem.mu, max(s.shape))
-        scale = np.divide(1.0, lam + problem.mu, out=np.zeros_like(lam), where=keep)
+        lam = np.outer(np.maximum(s, 0.0), np.maximum(t, 0.0))
+        kept = above_rounding(lam, problem.mu, max(lam.shape))
+        scale = np.divide(1.0, lam + problem.mu, out=np.zeros_like(lam), where=kept)
+        return cls(row, col, u, v, scale, int(kept.sum()))
+
+    def solve(self, problem: RidgeProblem) -> RidgeResult:
+        """Solve for one target."""
+        s, (u, v) = problem.sampled, (self.row_vectors, self.col_vectors)
 
         def on_grid(b: Floats, times: Callable[[Floats], Floats]) -> Floats:
             out = np.empty_like(b)
@@ -257,11 +281,11 @@ class GridEigen(RidgeSolver):
             return out
 
         def inverse(b: Floats) -> Floats:
-            return on_grid(b, lambda grid: u @ (scale * (u.T @ grid @ v)) @ v.T)
+            return on_grid(b, lambda grid: u @ (self.scale * (u.T @ grid @ v)) @ v.T)
 
         dual, effects = _solve_with(inverse, s)
-        fitted = on_grid(dual, lambda grid: row @ grid @ col)
+        fitted = on_grid(dual, lambda grid: self.row @ grid @ self.col)
         residual = dual_residual(problem, dual, fitted)
-        status = Status.EXACT if keep.all() else Status.RANK_DEFICIENT
-        solution = Solution(status, "GridEigen", residual=residual, rank=int(keep.sum()))
+        status = Status.EXACT if self.rank == s.m else Status.RANK_DEFICIENT
+        solution = Solution(status, "GridEigen", residual=residual, rank=self.rank)
         return RidgeResult(dual, effects, solution)

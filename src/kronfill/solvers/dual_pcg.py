@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-from kronfill._types import Floats
+from kronfill._types import Floats, Index
 from kronfill.core.low_rank import pivoted_cholesky
 from kronfill.core.memory import require_memory
 from kronfill.core.threads import one_blas_thread
@@ -144,11 +143,11 @@ class _DualSystem(MeasuredSystem):
         """U and 1 / (sigma^2 + mu) - 1 / mu of the partial factorisation, made until ``ready``."""
         op, root = self._operator, self._root
 
-        def columns(chosen: NDArray[np.intp]) -> Floats:
+        def columns(chosen: Index) -> Floats:
             out = op.entries(chosen)
             return out if root is None else out * root[:, None] * root[chosen]
 
-        def corner(first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
+        def corner(first: Index, second: Index) -> Floats:
             out = op.corner(first, second)
             return out if root is None else out * root[first][:, None] * root[second]
 

@@ -7,9 +7,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-from kronfill._types import Floats
+from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_HALF_STEP, FACTOR_RTOL
 from kronfill.core.loops.rowwise_ridge import ridge_rows
 from kronfill.core.operator import pair_products
@@ -161,9 +160,7 @@ class GivenFactor:
         """Diagonal of K."""
         return np.asarray(np.einsum("ij,ij->i", self.phi, self.phi))
 
-    def block(
-        self, rows: NDArray[np.intp] | None = None, cols: NDArray[np.intp] | None = None
-    ) -> Floats:
+    def block(self, rows: Index | None = None, cols: Index | None = None) -> Floats:
         """K[rows, cols]."""
         left, right = (self.phi if at is None else self.phi[at] for at in (rows, cols))
         return np.asarray(left @ right.T)
@@ -181,7 +178,7 @@ class GivenFactor:
         """K V."""
         return np.asarray(self.phi @ (self.phi.T @ V))
 
-    def take(self, items: NDArray[np.intp]) -> GivenFactor:
+    def take(self, items: Index) -> GivenFactor:
         """The kernel of some items."""
         return GivenFactor(self.phi[items])
 
@@ -199,11 +196,9 @@ class GivenFactor:
 class _KeptFactor(GivenFactor):
     """The same for half-steps, which ask for the block of the observed items again and again."""
 
-    items: NDArray[np.intp]
+    items: Index
 
-    def block(
-        self, rows: NDArray[np.intp] | None = None, cols: NDArray[np.intp] | None = None
-    ) -> Floats:
+    def block(self, rows: Index | None = None, cols: Index | None = None) -> Floats:
         """K[rows, cols]."""
         asked = rows is not None and rows is cols and np.array_equal(rows, self.items)
         return self._observed if asked else super().block(rows, cols)

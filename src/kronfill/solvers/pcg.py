@@ -18,7 +18,7 @@ from kronfill.ridge.system import System
 from kronfill.solvers import costs
 from kronfill.solvers.iterative import Iterative, Rounds
 
-__all__ = ["PCG", "FactorSystem", "Iterative", "Rotated"]
+__all__ = ["PCG", "FactorSystem", "Iterative", "Rotated", "over_kernels", "system_of"]
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,11 @@ class PCG(Iterative):
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """See :class:`RidgeSolver`."""
         begun = time.monotonic()
-        row, col = (
-            FactorPlusIdentity.of(problem.row_kernel),
-            FactorPlusIdentity.of(problem.col_kernel),
-        )
-        return self.solve_split(row, col, problem.sampled, problem.mu, begun)
+        row = FactorPlusIdentity.of(problem.row_kernel)
+        col = FactorPlusIdentity.of(problem.col_kernel)
+        return self.solve_factored(row, col, problem.sampled, problem.mu, begun)
 
-    def solve_split(
+    def solve_factored(
         self,
         row: FactorPlusIdentity,
         col: FactorPlusIdentity,
@@ -81,21 +79,13 @@ class PCG(Iterative):
         begun: float | None = None,
     ) -> list[RidgeResult]:
         """Solve for kernels that are factored already."""
-        ranks = (row.factor.phi.shape[1], col.factor.phi.shape[1])
-        plain_parts = row.identity == 0 and col.identity == 0
-        expected = (costs.pcg if plain_parts else costs.identity_pcg)(costs.Size.of(sampled), ranks)
-        what = f"PCG for {sampled.m:,} observations and ranks {ranks[0]:,} x {ranks[1]:,}"
+        cost = costs.identity_pcg if row.identity or col.identity else costs.pcg
+        expected = cost(costs.Size.of(sampled), (row.rank, col.rank))
+        what = f"PCG for {sampled.m:,} observations and ranks {row.rank:,} x {col.rank:,}"
         advice = "Kernels of lower rank (kf.RRMCEX, a larger length scale) or fewer rows need less."
         require_memory(expected.bytes, what, advice)
-        if plain_parts:
-            plain = FactorSystem.of(row.factor.phi, col.factor.phi, sampled)
-            solved = self.solve_all(plain, mu, begun=begun)
-            return [one.over(row.factor, col.factor) for one in solved]
-        system = IdentitySystem.of(row, col, sampled, mu, centred=True)
-        return [
-            RidgeResult(one.dual, one.effects, one.solution, split=(row, col))
-            for one in self.solve_all(system, mu, begun=begun)
-        ]
+        solved = self.solve_all(system_of(row, col, sampled, mu), mu, begun=begun)
+        return [over_kernels(one, row, col) for one in solved]
 
     def solve_system(self, system: System, mu: float, start: Floats | None = None) -> CoreResult:
         """Iterate on a prepared system of one target, from ``start`` (coefficients) if given."""
@@ -115,3 +105,22 @@ class PCG(Iterative):
             begin = None if starts is None else np.stack([system.start(one) for one in starts])
             x, solutions = Rounds(self, system, whole, single, begun).solve(begin)
             return [system.result(x[k], whole, k, one) for k, one in enumerate(solutions)]
+
+
+def system_of(
+    row: FactorPlusIdentity, col: FactorPlusIdentity, sampled: Sampled, mu: float
+) -> System:
+    """The system of two factored kernels."""
+    if row.identity or col.identity:
+        return IdentitySystem.of(row, col, sampled, mu, centred=True)
+    return FactorSystem.of(row.factor.phi, col.factor.phi, sampled)
+
+
+def over_kernels(
+    result: CoreResult, row: FactorPlusIdentity, col: FactorPlusIdentity
+) -> RidgeResult:
+    """Join the factored kernels to the solution of their system."""
+    if row.identity or col.identity:
+        both = (row, col)
+        return RidgeResult(result.dual, result.effects, result.solution, with_identity=both)
+    return result.over(row.factor, col.factor)

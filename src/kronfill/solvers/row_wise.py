@@ -23,7 +23,7 @@ import scipy.linalg
 from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
 from kronfill.core.loops.passes import FAST
-from kronfill.core.loops.rowwise_ridge import CHUNK, _augmented_gram, _cholesky_solve
+from kronfill.core.loops.rowwise_ridge import CHUNK, augmented_gram, cholesky_solve
 from kronfill.core.operator import pair_products
 from kronfill.core.threads import one_blas_thread
 from kronfill.errors import KernelError
@@ -117,11 +117,11 @@ def _sweep_rows(w, h, inverse, indptr, inner, weights, values, mu):  # type: ign
                     w[i, a] = -pull[a] / inverse[i, i]
             else:
                 span = (indptr[i], indptr[i + 1])
-                _augmented_gram(h, values, inner, weights, span, buffer, part, g)
+                augmented_gram(h, values, inner, weights, span, buffer, part, g)
                 for a in range(p):
                     g[a, a] += mu * inverse[i, i]
                     g[p, a] -= mu * pull[a]
-                _cholesky_solve(g, p)
+                cholesky_solve(g, p)
                 for a in range(p):
                     w[i, a] = g[p, a]
             change += _penalty_change(before[i - first], w[i], pull, inverse[i, i])

@@ -30,8 +30,8 @@ def expected_variance(
     if row.identity or col.identity:
         return _with_identity(row, col, sampled, mu, rows, cols)
     left, right = (
-        Rotated.of(split.factor.phi, counts)
-        for split, counts in zip((row, col), sampled.mask.counts, strict=True)
+        Rotated.of(kernel.factor.phi, counts)
+        for kernel, counts in zip((row, col), sampled.mask.counts, strict=True)
     )
     spread = np.outer(left.diagonal, right.diagonal) / sampled.mask.counts[0].sum()
     return pair_products(
@@ -47,14 +47,14 @@ def _with_identity(
     rows: Index,
     cols: Index,
 ) -> Floats:
-    """For K = Phi Phi^T + e I: the blocks of :mod:`kronfill.ridge.identity_system`, and the rest.
+    """For K = Phi Phi^T + e I: blocks of :mod:`kronfill.ridge.identity_coordinates`, and the rest.
 
     In the first block the eigenvalues (lambda_w + e_w)(lambda_h + e_h) are taken whole, so that
     with nothing observed the four parts add up to the prior variance.
     """
     _, (w, h) = axes_of(row, col, sampled, mu)
-    alone = w.identity * h.identity
-    whole, total = mu + alone, float(w.counts.sum())
+    entry_identity = w.identity * h.identity
+    whole, total = mu + entry_identity, float(w.counts.sum())
     u, v = np.square(w.basis), np.square(h.basis)
     in_u, in_v = u.sum(axis=1), v.sum(axis=1)
     turned_w, turned_h = (
@@ -62,18 +62,11 @@ def _with_identity(
     )
     both = whole / (np.outer(w.rates, h.rates) / total + whole)
     out = pair_products(turned_w @ both, turned_h, rows, cols)
-    by_row = (
-        w.identity
-        * h.lam
-        * whole
-        / (np.outer(w.counts, h.seen * w.identity * h.lam) / total + whole)
-    )
+    by_row, by_col = (
+        axis.identity * other.lam * whole
+        / (np.outer(axis.counts, other.seen * axis.identity * other.lam) / total + whole)
+        for axis, other in ((w, h), (h, w))
+    )  # fmt: skip
     out += pair_products((1 - in_u)[:, None] * by_row, v, rows, cols)
-    by_col = (
-        h.identity
-        * w.lam
-        * whole
-        / (np.outer(h.counts, w.seen * h.identity * w.lam) / total + whole)
-    )
     out += pair_products(u, (1 - in_v)[:, None] * by_col, rows, cols)
-    return np.asarray(out + alone * (1 - in_u[rows] * in_v[cols]))
+    return np.asarray(out + entry_identity * (1 - in_u[rows] * in_v[cols]))

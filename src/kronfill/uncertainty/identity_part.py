@@ -1,12 +1,12 @@
 """Posterior covariances for kernels with an identity part, K = Phi Phi^T + e I on either axis.
 
-With alone = e_w e_h the latent value of an entry is f = psi^T x + z^T beta + o, where psi and x are
-in the basis of :mod:`kronfill.ridge.identity_system` and o ~ N(0, alone) is what the entry has to
-itself. An observation has noise mu' / w' in all, mu' = mu + alone, and given h = psi^T x + z^T beta
-an observed value y tells of its entry's own part: f has mean c h + (1 - c) y and variance alone c,
-with c = 1 - alone w' / mu' (1 for an entry that is not observed). Hence, for s^2 = 1,
+With e = e_w e_h the latent value of an entry is f = psi^T x + z^T beta + o, where psi and x are
+in the basis of :mod:`kronfill.ridge.identity_coordinates` and o ~ N(0, e) is what the entry has to
+itself. An observation has noise mu' / w' in all, mu' = mu + e, and given h = psi^T x + z^T beta
+an observed value y tells of its entry's own part: f has mean c h + (1 - c) y and variance e c,
+with c = 1 - e w' / mu' (1 for an entry that is not observed). Hence, for s^2 = 1,
 
-    var f = alone c + c^2 mu' (u^T S^-1 u + z^T E^-1 z),
+    var f = e c + c^2 mu' (u^T S^-1 u + z^T E^-1 z),
 
 S = Psi^T M' Psi + mu' I, E = Z^T W' Z and u = psi - Psi^T W' Z E^-1 z. Two entries share c c' times
 the covariance of h. A new item has no identity part with the known ones: its similarities lie in
@@ -23,11 +23,10 @@ import scipy.sparse as sp
 
 from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
+from kronfill.ridge.identity_coordinates import EigenAxis, ObservedPreconditioner
 from kronfill.ridge.identity_system import (
-    EigenAxis,
     FactorPlusIdentity,
     IdentitySystem,
-    ObservedPreconditioner,
     axes_of,
     weights_with_identity,
 )
@@ -72,32 +71,32 @@ class _IdentityAxis:
         """
         part, back = np.unique(at, return_inverse=True)
         index = side.index[part]
-        own = np.where(index[:, None] >= 0, self.basis[index], 0.0)
-        inside = own * self.root
+        rows = np.where(index[:, None] >= 0, self.basis[index], 0.0)
+        inside = rows * self.root
         new = np.flatnonzero(index < 0)
         if len(new):
             cross = side.cross(part[new], np.arange(len(self.basis)))
             inside[new] = (cross @ self.basis) / _nonzero(self.root)
-        return own[back], inside[back]
+        return rows[back], inside[back]
 
-    def outside(self, index: Index, own: Floats) -> Floats:
+    def outside(self, index: Index, rows: Floats) -> Floats:
         """sqrt(e) (delta_i - U U_i), one row per item; zero for a new one."""
-        out = -(own @ self.basis.T)
+        out = -(rows @ self.basis.T)
         known = np.flatnonzero(index >= 0)
         out[known, index[known]] += 1.0
         return np.asarray(np.sqrt(self.identity) * out)
 
 
 class IdentityPosterior(Posterior):
-    """By conjugate gradients on the split system: nothing is larger than the factors."""
+    """By conjugate gradients on the identity system: nothing is larger than the factors."""
 
     def __init__(
         self, row: FactorPlusIdentity, col: FactorPlusIdentity, sampled: Sampled, mu: float
     ) -> None:
-        self.alone = row.identity * col.identity
-        self.whole = mu + self.alone
+        self.entry_identity = row.identity * col.identity
+        self.whole = mu + self.entry_identity
         self.given = sampled
-        weights = weights_with_identity(sampled.weights, mu, self.alone)
+        weights = weights_with_identity(sampled.weights, mu, self.entry_identity)
         super().__init__(sampled.reweighted(weights), mu)
         _, axes = axes_of(row, col, sampled, mu)
         self._observed = axes[0].observed, axes[1].observed
@@ -132,14 +131,14 @@ class IdentityPosterior(Posterior):
     def _psi(self, targets: Queries) -> Floats:
         """psi of each entry, blocks X, Y and Z one after the other."""
         row, col = self._row, self._col
-        own_r, in_r = row.items(targets.row, targets.at_r)
-        own_c, in_c = col.items(targets.col, targets.at_c)
+        rows_w, in_r = row.items(targets.row, targets.at_r)
+        rows_h, in_c = col.items(targets.col, targets.at_c)
         smooth_r, smooth_c = in_r * row.root, in_c * col.root
-        x = smooth_r[:, :, None] * (smooth_c + col.identity * own_c)[:, None, :]
-        x += row.identity * own_r[:, :, None] * smooth_c[:, None, :]
+        x = smooth_r[:, :, None] * (smooth_c + col.identity * rows_h)[:, None, :]
+        x += row.identity * rows_w[:, :, None] * smooth_c[:, None, :]
         x /= _nonzero(self._both)
-        y = row.outside(targets.rows, own_r)[:, :, None] * in_c[:, None, :]
-        z = in_r[:, :, None] * col.outside(targets.cols, own_c)[:, None, :]
+        y = row.outside(targets.rows, rows_w)[:, :, None] * in_c[:, None, :]
+        z = in_r[:, :, None] * col.outside(targets.cols, rows_h)[:, None, :]
         return np.hstack([block.reshape(len(targets), -1) for block in (x, y, z)])
 
     def _coordinates(self, targets: Queries) -> Floats:
@@ -177,7 +176,7 @@ class IdentityPosterior(Posterior):
     @cached_property
     def _taken(self) -> sp.csr_array:
         """1 - c of the observed entries."""
-        return self.sampled.sparse(self.alone / self.whole * self.sampled.root_weights**2)
+        return self.sampled.sparse(self.entry_identity / self.whole * self.sampled.root_weights**2)
 
     def _rest(self, targets: Queries) -> Floats:
         """c of each entry: what an observation of the entry itself leaves of it."""
@@ -192,7 +191,7 @@ class IdentityPosterior(Posterior):
         psi = self._psi(targets)
         known = (targets.rows >= 0) & (targets.cols >= 0)
         squares = np.einsum("ij,ij->i", psi, psi)
-        own = np.where(known, self.alone, np.maximum(targets.prior - squares, 0.0))
+        unshared = np.where(known, self.entry_identity, np.maximum(targets.prior - squares, 0.0))
         u = psi if self.effects is None else self._coordinates(targets)
         # The error of u^T x is the square of that of x, in the norm of the system.
         shared = np.einsum("ij,ij->i", u, self._solve(u, np.sqrt(TOL)))
@@ -200,7 +199,7 @@ class IdentityPosterior(Posterior):
             z = self.effects.design(targets.rows, targets.cols)
             shared += np.asarray(z.multiply(self.effects.solve(z)).sum(axis=1)).ravel()
         rest = self._rest(targets)
-        return np.asarray(own * rest + rest**2 * self.whole * shared)
+        return np.asarray(unshared * rest + rest**2 * self.whole * shared)
 
     def covariance(self, left: Queries, right: Queries) -> Floats:
         """See :class:`Posterior`."""
@@ -210,7 +209,7 @@ class IdentityPosterior(Posterior):
         out *= self.whole * np.outer(self._rest(left), self._rest(right))
         same = (left.rows[:, None] == right.rows) & (left.cols[:, None] == right.cols)
         at, _ = np.nonzero(same)
-        out[same] += self.alone * self._rest(left)[at]
+        out[same] += self.entry_identity * self._rest(left)[at]
         return out
 
     def _covariance(self, left: Queries, right: Queries) -> Floats:

@@ -6,15 +6,13 @@ import warnings
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kronfill._types import Floats
+from kronfill._types import Flags, Floats, Index
 from kronfill.errors import ConvergenceWarning
 from kronfill.ridge.factor_system import FactorSystem
 from kronfill.ridge.system import NormalMap
 from kronfill.solvers.cg import Descent, conjugate_gradients
 from kronfill.uncertainty.posterior import FactorPosterior, column_products
-from kronfill.uncertainty.queries import Queries
 
 __all__ = ["TOL", "IterativePosterior", "solve_many"]
 
@@ -39,11 +37,9 @@ class IterativePosterior(FactorPosterior):
         shape = (-1, *self._system.start(np.zeros(self._core_shape)).shape)
         return solve_many(self._system, self.mu, u.reshape(shape), tol).reshape(u.shape)
 
-    def _variance(self, targets: Queries) -> Floats:
-        u, own = self._coordinates(targets)
+    def _quadratic(self, u: Floats) -> Floats:
         # The error of u^T x is the square of that of x, in the norm of the system.
-        reduced = column_products(u.T, self._solve(u, tol=np.sqrt(TOL)).T)
-        return np.asarray(own + self.mu * (reduced + self._effects_variance(targets)))
+        return column_products(u.T, self._solve(u, tol=np.sqrt(TOL)).T)
 
 
 def solve_many(
@@ -55,9 +51,7 @@ def solve_many(
     """
     steps = missed = 0
 
-    def leave(
-        which: NDArray[np.intp], descent: Descent, sound: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+    def leave(which: Index, descent: Descent, sound: Flags) -> Flags:
         nonlocal steps, missed
         steps += 1
         done = ~sound | (descent.energy() <= tol**2 * descent.initial)

@@ -18,9 +18,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kronfill._types import Floats
+from kronfill._types import Flags, Floats
 from kronfill.core.limits import CHUNK_FLOATS
 from kronfill.core.operator import pair_products
 from kronfill.ridge.effects import AdditiveEffects
@@ -55,7 +54,7 @@ class Posterior(ABC):
         """Observations less the effects that they determine."""
         return self.sampled.m - (0 if self.effects is None else self.effects.rank)
 
-    def finite(self, targets: Queries) -> NDArray[np.bool_]:
+    def finite(self, targets: Queries) -> Flags:
         """Whether the variance of each entry is finite."""
         if self.effects is None:
             return np.ones(len(targets), dtype=bool)
@@ -163,6 +162,14 @@ class FactorPosterior(Posterior):
         """Into the basis in which the system is solved: a rotation, products stay the same."""
         return u
 
+    def _quadratic(self, u: Floats) -> Floats:
+        """u^T S^-1 u for each row."""
+        return column_products(u.T, self._solve(u).T)
+
+    def _variance(self, targets: Queries) -> Floats:
+        u, own = self._coordinates(targets)
+        return np.asarray(own + self.mu * (self._quadratic(u) + self._effects_variance(targets)))
+
     def covariance(self, left: Queries, right: Queries) -> Floats:
         """See :class:`Posterior`."""
         solved = self._solve(self._coordinates(right)[0])
@@ -221,13 +228,8 @@ class DirectPosterior(FactorPosterior):
         super().__init__(row_phi, col_phi, sampled, mu)
         self._factor = factor or factorised(normal_equations(row_phi, col_phi, sampled)[0], mu)
 
-    def _variance(self, targets: Queries) -> Floats:
-        u, own = self._coordinates(targets)
-        return np.asarray(
-            own
-            + self.mu
-            * (column_products(self._factor.whiten(u.T)) + self._effects_variance(targets))
-        )
+    def _quadratic(self, u: Floats) -> Floats:
+        return column_products(self._factor.whiten(u.T))
 
     def _solve(self, u: Floats) -> Floats:
         return self._factor.whiten_adjoint(self._factor.whiten(u.T)).T

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kronfill._types import Floats, Index
+from kronfill._types import Flags, Floats, Index
 
 __all__ = ["QueriedItems", "Queries", "gathered"]
 
@@ -63,7 +62,7 @@ class Queries:
         """Prior variance of each entry."""
         return np.asarray(self.row.diagonal[self.at_r] * self.col.diagonal[self.at_c])
 
-    def take(self, part: slice | NDArray[np.bool_] | Index) -> Queries:
+    def take(self, part: slice | Flags | Index) -> Queries:
         """Some of the entries."""
         return Queries(self.row, self.col, self.at_r[part], self.at_c[part])
 

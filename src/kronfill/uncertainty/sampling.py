@@ -58,7 +58,7 @@ class FactorSampler(Sampler):
 
 @dataclass(frozen=True, eq=False)
 class IdentitySampler(Sampler):
-    """For kernels with an identity part: an entry has a part of its own besides."""
+    """For kernels with an identity part: an entry may have one to itself besides."""
 
     posterior: IdentityPosterior
 
@@ -66,20 +66,24 @@ class IdentitySampler(Sampler):
         """See :class:`Sampler`."""
         p, s = self.posterior, self.posterior.given
         x = p.draw(rng)
-        own = np.sqrt(p.alone) * rng.standard_normal(s.m)
+        identity = np.sqrt(p.entry_identity) * rng.standard_normal(s.m)
         noise = np.sqrt(p.mu) / s.root_weights * rng.standard_normal(s.m)
         drawn = pair_products(*p.tables(x), s.rows, s.cols)
-        fit = p.fit(drawn + own + noise, SOLVER)
+        fit = p.fit(drawn + identity + noise, SOLVER)
         left, right = p.tables(x - fit.core)
         out = _less(left[rows] @ right[cols].T, fit.effects, rows, cols)
-        # Of its own part the fit knows alone d at an observed entry, and nothing elsewhere.
-        return out + self._own(rows, cols, own - p.alone * fit.dual, rng)
+        # Of the identity part the fit knows e_w e_h d at an observed entry, and nothing elsewhere.
+        return out + self._identity_part(rows, cols, identity - p.entry_identity * fit.dual, rng)
 
-    def _own(self, rows: Index, cols: Index, seen: Floats, rng: np.random.Generator) -> Floats:
-        """What the entries of a block have to themselves, an entry named twice the same."""
+    def _identity_part(
+        self, rows: Index, cols: Index, seen: Floats, rng: np.random.Generator
+    ) -> Floats:
+        """The identity part of the entries of a block, an entry named twice the same."""
         some_r, at_r = np.unique(rows, return_inverse=True)
         some_c, at_c = np.unique(cols, return_inverse=True)
-        out = np.sqrt(self.posterior.alone) * rng.standard_normal((len(some_r), len(some_c)))
+        out = np.sqrt(self.posterior.entry_identity) * rng.standard_normal(
+            (len(some_r), len(some_c))
+        )
         positions = self.posterior.given.sparse(np.arange(1.0, len(seen) + 1))
         known = positions[some_r][:, some_c].tocoo()
         out[known.row, known.col] = seen[known.data.astype(np.intp) - 1]

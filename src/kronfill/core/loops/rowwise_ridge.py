@@ -16,14 +16,14 @@ from kronfill.core.grouping import Grouped
 from kronfill.core.loops.passes import FAST
 from kronfill.core.threads import each, one_blas_thread
 
-__all__ = ["ridge_rows"]
+__all__ = ["CHUNK", "augmented_gram", "cholesky_solve", "ridge_rows"]
 
 CHUNK = 256
 BLOCKS = 128
 
 
 @numba.njit(cache=True, fastmath=FAST)
-def _augmented_gram(q, values, inner, weights, span, buffer, part, out):  # type: ignore[no-untyped-def]
+def augmented_gram(q, values, inner, weights, span, buffer, part, out):  # type: ignore[no-untyped-def]
     """out = sum_k w_k (q_k, y_k)^T (q_k, y_k) over the observations of ``span``."""
     p = q.shape[1]
     weighted = len(weights) > 0
@@ -52,7 +52,7 @@ def _augmented_gram(q, values, inner, weights, span, buffer, part, out):  # type
 
 
 @numba.njit(cache=True, fastmath=FAST)
-def _cholesky_solve(g, p):  # type: ignore[no-untyped-def]
+def cholesky_solve(g, p):  # type: ignore[no-untyped-def]
     """Solve with the leading p x p block of g; the last row of g is right-hand side and answer."""
     x = g[p]
     for a in range(p):
@@ -99,7 +99,7 @@ def _solve_short_row(h, values, inner, weights, span, mu, g, out):  # type: igno
             g[k, l] = v
         g[k, k] += mu
         g[n, k] = root * values[start + k]
-    _cholesky_solve(g, n)
+    cholesky_solve(g, n)
     out[:] = 0.0
     for k in range(n):
         row = h[inner[start + k]]
@@ -121,10 +121,10 @@ def _ridge_block(h, indptr, inner, weights, values, mu, queue, block, blocks, ou
         if span[1] - span[0] < p:
             _solve_short_row(h, values, inner, weights, span, mu, g, out[i])
             continue
-        _augmented_gram(h, values, inner, weights, span, buffer, part, g)
+        augmented_gram(h, values, inner, weights, span, buffer, part, g)
         for a in range(p):
             g[a, a] += mu
-        _cholesky_solve(g, p)
+        cholesky_solve(g, p)
         for a in range(p):
             out[i, a] = g[p, a]
 

@@ -5,7 +5,7 @@ Each item belongs to one thread: the same bits come out for any number of them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numba
 import numpy as np
@@ -104,38 +104,6 @@ def _product_sum_segment(left, right, weights, indptr, inner, first, last, out, 
                 cursor[i] = end
 
 
-def row_products_sums(
-    left: Any, right: Any, weights: Any, indptr: Any, inner: Any, bounds: Any, out: Any, sums: Any
-) -> None:
-    """:func:`row_products`, weighted, with the sums over items of v_k right[c_k] in the same pass.
-
-    ``sums`` may be narrower than ``right``: then the leading columns are summed.
-    """
-
-    def job(s: int) -> None:
-        span = bounds[s], bounds[s + 1]
-        _product_sum_segment(left, right, weights, indptr, inner, *span, out, sums)
-
-    each(len(bounds) - 1, job)
-
-
-def row_products(left: Any, right: Any, indptr: Any, inner: Any, bounds: Any, out: Any) -> None:
-    """out[k] = left[r_k] . right[c_k] for observations grouped by r."""
-
-    def job(s: int) -> None:
-        _product_segment(left, right, indptr, inner, bounds[s], bounds[s + 1], out)
-
-    each(len(bounds) - 1, job)
-
-
-def row_sums(q: Any, d: Any, indptr: Any, inner: Any, bounds: Any, out: Any) -> None:
-    """out[i] += sum over the observations of item i of d_k q[inner_k]."""
-    each(
-        len(bounds) - 1,
-        lambda s: _sum_segment(q, d, indptr, inner, bounds[s], bounds[s + 1], out),
-    )
-
-
 class SparseTables:
     """Products of tables with rows and columns at the observed entries, and their adjoints.
 
@@ -150,21 +118,34 @@ class SparseTables:
         self._by_col = place[by_cols.order]
         self._bounds = tuple(_even(group.indptr) for group in self._groups)
 
+    def _each_segment(self, axis: int, job: Callable[[int, int], None]) -> None:
+        """Call job(first, last) on segments of the items of one axis."""
+        bounds = self._bounds[axis]
+        each(len(bounds) - 1, lambda s: job(bounds[s], bounds[s + 1]))
+
     def products(self, left: Floats, right: Floats) -> Floats:
         """left[r_k] . right[c_k] for each observation."""
-        out = np.empty(self.m, left.dtype)
-        rows = self._groups[0]
-        row_products(left, right, rows.indptr, rows.inner, self._bounds[0], out)
+        rows, out = self._groups[0], np.empty(self.m, left.dtype)
+
+        def job(first: int, last: int) -> None:
+            _product_segment(left, right, rows.indptr, rows.inner, first, last, out)
+
+        self._each_segment(0, job)
         return out
 
     def products_sums(
         self, left: Floats, right: Floats, width: int, weights: Floats
     ) -> tuple[Floats, Floats]:
         """v_k = w_k left[r_k] . right[c_k], and sum_k v_k right[c_k, :width] of each row."""
-        rows = self._groups[0]
-        out = np.empty(self.m, left.dtype)
+        rows, out = self._groups[0], np.empty(self.m, left.dtype)
         sums = np.zeros((len(rows.indptr) - 1, width), left.dtype)
-        row_products_sums(left, right, weights, rows.indptr, rows.inner, self._bounds[0], out, sums)
+
+        def job(first: int, last: int) -> None:
+            _product_sum_segment(
+                left, right, weights, rows.indptr, rows.inner, first, last, out, sums
+            )
+
+        self._each_segment(0, job)
         return out, sums
 
     def sums(self, q: Floats, d: Floats, axis: int) -> Floats:
@@ -172,10 +153,12 @@ class SparseTables:
         group = self._groups[axis]
         out = np.zeros((len(group.indptr) - 1, q.shape[1]), q.dtype)
         d = d.astype(q.dtype, copy=False)
-        row_sums(
-            q, d if axis == 0 else d[self._by_col], group.indptr, group.inner, self._bounds[axis],
-            out,
-        )  # fmt: skip
+        d = d if axis == 0 else d[self._by_col]
+
+        def job(first: int, last: int) -> None:
+            _sum_segment(q, d, group.indptr, group.inner, first, last, out)
+
+        self._each_segment(axis, job)
         return out
 
 
