@@ -301,7 +301,7 @@ class _LeavingOneOut(_Bounds):
 
     @cached_property
     def _posterior(self) -> DualPosterior:
-        return DualPosterior(_dual_problem(self.model))
+        return DualPosterior(_dual_problem(self.model), self.model._reading.dual_factor)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_posterior"}

@@ -24,7 +24,7 @@ from kronfill.estimators.fitted.bilinear import Bilinear
 from kronfill.estimators.fitted.priors import AxisPrior
 from kronfill.estimators.inputs import check_range, positions
 from kronfill.ridge.effects import AdditiveEffects
-from kronfill.ridge.factorised import SolvedSystem
+from kronfill.ridge.factorised import Factorised, SolvedSystem
 from kronfill.ridge.free_effects import FreeEffects
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
 from kronfill.solvers.auto import solve_in_factors
@@ -71,20 +71,28 @@ class GaussianProcess:
         The m x m system is the smallest if the fit has factorised it.
         """
         row, col = self.priors
-        kept = self.system if sampled is self.sampled else None
-        system = None if kept is None else kept.value
-        dual = system.dual if system is not None and sampled.m <= DENSE_POSTERIOR else None
+        fitted = sampled is self.sampled
+        dual = self.dual_factor if fitted else None
         look = dual is None and sampled.m > SMALL_SYSTEM
         if look and row.rank * col.rank <= min(sampled.m, DENSE_POSTERIOR):
-            factor = None
-            if system is not None:
-                factor = system.in_factors(row.phi, col.phi, sampled.kind)
+            factor = self._factor_in(row.phi, col.phi) if fitted else None
             return DirectPosterior(row.phi, col.phi, sampled, self.mu, factor)
         if sampled.m <= DENSE_POSTERIOR:
             return DualPosterior(RidgeProblem(row.kernel, col.kernel, sampled, self.mu), dual)
-        if self._spiked:
+        if self._has_identity:
             return IdentityPosterior(row.split, col.split, sampled, self.mu)
         return IterativePosterior(row.phi, col.phi, sampled, self.mu)
+
+    @property
+    def dual_factor(self) -> Factorised | None:
+        """The m x m system, if the fit has factorised it."""
+        system = None if self.system is None else self.system.value
+        return system.dual if system is not None and self.sampled.m <= DENSE_POSTERIOR else None
+
+    def _factor_in(self, row_phi: Floats, col_phi: Floats) -> Factorised | None:
+        """The system in the space of these factors, if the fit has factorised it."""
+        system = None if self.system is None else self.system.value
+        return None if system is None else system.in_factors(row_phi, col_phi, self.sampled.kind)
 
     @property
     def by_solves(self) -> bool:
@@ -92,7 +100,7 @@ class GaussianProcess:
         return isinstance(self.posterior, IterativePosterior | IdentityPosterior)
 
     @property
-    def _spiked(self) -> bool:
+    def _has_identity(self) -> bool:
         """Whether a kernel has an identity part."""
         return any(prior.kernel.split()[1] > 0 for prior in self.priors)
 
@@ -100,7 +108,7 @@ class GaussianProcess:
     def sampler(self) -> Sampler:
         """Draws posterior errors of large blocks."""
         row, col = self.priors
-        if self._spiked:
+        if self._has_identity:
             kept = self.posterior
             if not isinstance(kept, IdentityPosterior):
                 kept = IdentityPosterior(row.split, col.split, self.sampled, self.mu)
