@@ -276,6 +276,19 @@ def test_repeats_are_found_by_bitmap_and_by_sorting(n_cols):
         Observations(rows, cols, codes, (10, n_cols))
 
 
+def test_other_weights_and_a_larger_matrix():
+    obs = Observations([0, 1], [1, 0], [1.0, 2.0], (2, 2), row_labels=["a", "b"])
+    heavy = obs.with_weights([1.0, 3.0])
+    assert heavy.weights.tolist() == [1.0, 3.0]
+    assert heavy.rows is obs.rows
+    with pytest.raises(DataError, match="must not be negative"):
+        obs.with_weights([1.0, -1.0])
+    larger = heavy.within((3, 2), ["a", "b", "c"], None)
+    assert (larger.shape, larger.row_labels) == ((3, 2), ("a", "b", "c"))
+    assert larger.weights is heavy.weights
+    assert larger != heavy
+
+
 TAKES = [
     ([0, 0], DuplicateEntryError, "distinct"),
     ([3], IndexRangeError, r"in \[0, 2\]"),

@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import kronfill as kf
+from kronfill._stored import Stored
 from kronfill.errors import ModelFileError
 from kronfill.io.classes import RECORDS
 from kronfill.kernels import Kernel, Parts
@@ -129,6 +130,23 @@ def test_every_kernel_class_has_a_place():
     found = {k for k in below(Kernel) if k.__module__.startswith("kronfill.kernels.")}
     concrete = {k for k in found if not (inspect.isabstract(k) or k.__name__.startswith("_"))}
     assert concrete <= known
+
+
+def test_every_class_that_says_what_is_stored_has_a_place():
+    known = {record.kind for record in RECORDS.values()}
+
+    def below(kind):
+        for child in kind.__subclasses__():
+            yield child
+            yield from below(child)
+
+    found = {k for k in below(Stored) if k.__module__.startswith("kronfill.")}
+    named = {k for k in found if k.stored and not inspect.isabstract(k)}
+    helpers = {k for k in named if k.__name__.startswith("_") and k.__subclasses__()}
+    assert {k.__name__ for k in named - helpers - known} <= {"Circulant"}
+    for record in RECORDS.values():
+        if issubclass(record.kind, Stored):
+            assert record.state is record.kind.stored
 
 
 def test_a_large_graph_and_a_section_of_it(tmp_path, monkeypatch):
