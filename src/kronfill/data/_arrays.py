@@ -34,6 +34,7 @@ __all__ = [
     "frozen",
     "is_finite",
     "listing",
+    "nbytes_of",
     "own_floats",
     "own_index",
     "own_positions",
@@ -84,11 +85,18 @@ def check_shape(shape: Any) -> tuple[int, int]:
 
 def frozen(array: Matrix) -> Matrix:
     """Make an array, or a sparse matrix by rows, that belongs to us read-only and return it."""
-    ours: Any = array
-    parts = (ours,) if isinstance(ours, np.ndarray) else (ours.data, ours.indices, ours.indptr)
-    for part in parts:
+    for part in _parts(array):
         part.flags.writeable = False
     return array
+
+
+def nbytes_of(array: Any) -> int:
+    """Return the bytes of an array, or of a sparse matrix by rows."""
+    return sum(int(part.nbytes) for part in _parts(array))
+
+
+def _parts(array: Any) -> tuple[npt.NDArray[Any], ...]:
+    return (array,) if isinstance(array, np.ndarray) else (array.data, array.indices, array.indptr)
 
 
 def _is_read_only(array: npt.NDArray[Any]) -> bool:

@@ -14,7 +14,7 @@ from kronfill._stored import Stored, Tests, count, label_tuple
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor, check_limits, pivoted_cholesky
 from kronfill.core.memory import require_memory
-from kronfill.data._arrays import frozen
+from kronfill.data._arrays import frozen, nbytes_of
 from kronfill.errors import IndexRangeError, KernelError, ShapeError
 from kronfill.kernels.arguments import as_positions, finite_numbers, positions_from_key
 
@@ -449,7 +449,7 @@ def inherited(*parts: Kernel) -> dict[str, bool]:
 
 def _nbytes(value: Any) -> int:
     if sparse.issparse(value):
-        return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
+        return nbytes_of(value)
     if isinstance(value, tuple) and value and isinstance(value[0], Kernel):
         return sum(part.nbytes for part in value)
     size = getattr(value, "nbytes", 0)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from kronfill._stored import Stored, Tests, either, floats, label_tuple, of, sparse_floats
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import frozen
+from kronfill.data._arrays import frozen, nbytes_of
 from kronfill.data.reading.frames import as_pandas, frame_labels, is_frame
 from kronfill.errors import FeatureError
 from kronfill.kernels.base import Kernel
@@ -124,10 +124,7 @@ class FeatureTable(Stored):
     @property
     def nbytes(self) -> int:
         """Bytes of the encoded features."""
-        values = self.values
-        if sparse.issparse(values):
-            return int(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
-        return int(values.nbytes)
+        return nbytes_of(self.values)
 
     def __repr__(self) -> str:
         return f"FeatureTable(n={self.n}, width={self.width})"

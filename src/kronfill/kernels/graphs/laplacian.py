@@ -23,7 +23,7 @@ from kronfill._stored import (
     sparse_floats,
 )
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import frozen
+from kronfill.data._arrays import frozen, nbytes_of
 from kronfill.errors import KernelError
 
 __all__ = [
@@ -144,9 +144,7 @@ class SparseLaplacian(Stored):
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        matrix = self.matrix
-        arrays = (matrix.data, matrix.indices, matrix.indptr, self.still)
-        return sum(int(array.nbytes) for array in arrays)
+        return nbytes_of(self.matrix) + nbytes_of(self.still)
 
     def reordered(self, order: Index) -> SparseLaplacian:
         """Return the Laplacian of the same graph with its nodes in another order."""
