@@ -1,6 +1,6 @@
 """The criteria of :mod:`kronfill.criteria.exact` where m is too large for a dense reduction.
 
-M y is one solve for each mu. What else is needed of M is estimated, and the standard error told:
+M y is one solve for each mu. What else is needed of M is estimated, with its standard error:
 
 * tr M by Hutchinson's estimator: the mean of z^T M z over random signs z.
 * Leave-one-out by *sampled entries*: M_ii is exact for q entries drawn without replacement, one
@@ -128,24 +128,24 @@ def _without(solves: _Solves, groups: Index, chosen: Index) -> Floats:
     before = solves.whole()
     out = np.full((len(solves.mus), s.m), np.nan)
     for group in chosen:
-        held = groups == group
-        if held.all():
+        left_out = groups == group
+        if left_out.all():
             continue
-        rest = replace(path, sampled=s.take(~held))
+        rest = replace(path, sampled=s.take(~left_out))
         system = rest.systems(rest.sampled.values)
-        rows, cols = s.rows[held], s.cols[held]
+        rows, cols = s.rows[left_out], s.cols[left_out]
         for k, mu in enumerate(map(float, solves.mus)):
             now, whole = system(mu), before[k]
             # Without the group the bases of the identity system are others: x is made from d.
             if isinstance(now, IdentitySystem):
-                start = now.from_dual(whole.dual[~held])
+                start = now.from_dual(whole.dual[~left_out])
             else:
                 start = whole.core
             solved = solves.checked(k, [SOLVER.solve_system(now, mu, start)])[0]
             fitted = rest.elsewhere(solved.dual, rows, cols)
             if solved.effects is not None:
                 fitted += solved.effects.at(rows, cols)
-            out[k, held] = s.values[held] - fitted
+            out[k, left_out] = s.values[left_out] - fitted
     return out
 
 

@@ -104,12 +104,12 @@ def _add(leading, trailing, change, first, segment, sums):  # type: ignore[no-un
 
 def _products(halves: list[Singles], vectors: Floats) -> Floats:
     """Sum of the halves times each of the vectors, on several threads."""
-    given = np.ascontiguousarray(vectors)
-    parts = np.zeros((SEGMENTS, *given.shape))
+    rows = np.ascontiguousarray(vectors)
+    parts = np.zeros((SEGMENTS, *rows.shape))
 
     def share(segment: int) -> None:
         for half in halves:
-            _share(half, given, segment, parts[segment])
+            _share(half, rows, segment, parts[segment])
 
     each(SEGMENTS, share)
     return np.asarray(parts.sum(axis=0))

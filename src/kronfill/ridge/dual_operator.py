@@ -162,11 +162,11 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
             row, col = col, row
             tables, order, group = self._swapped, self._by_cols.order, self._by_rows
         assert col.matrix is not None
-        out, given = np.empty_like(d), d[order]
+        out, ordered = np.empty_like(d), d[order]
         for start in range(0, len(col.matrix), CHUNK):
             stop = min(start + CHUNK, len(col.matrix))
             block = np.ascontiguousarray(col.matrix[:, start:stop])
-            table = row.times(tables.sums(block, given, 0))
+            table = row.times(tables.sums(block, ordered, 0))
             part = slice(group.indptr[start], group.indptr[stop])
             column = np.repeat(np.arange(stop - start), np.diff(group.indptr[start : stop + 1]))
             out[group.order[part]] = table[group.inner[part], column]

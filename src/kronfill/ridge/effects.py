@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_EFFECTS
 from kronfill.errors import DataError, ParameterError
+from kronfill.ridge.factorised import CholeskyFactor
 
 __all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign", "components", "half_inverse"]
 
@@ -163,7 +164,7 @@ class _TwoWay:
     table: sp.csr_array
     """Weights as a sparse long x short matrix."""
     flipped: bool
-    factor: tuple[Floats, bool] | None
+    factor: CholeskyFactor | None
     component: tuple[Index, Index]
     where: tuple[Index, Index]
 
@@ -188,7 +189,7 @@ class _TwoWay:
         table: sp.csr_array,
         counts: tuple[Floats, Floats],
         label: Index,
-    ) -> tuple[Floats, bool]:
+    ) -> CholeskyFactor:
         inverse = np.divide(1.0, counts[0], out=np.zeros_like(counts[0]), where=counts[0] > 0)
         schur = -(table.T @ sp.diags_array(inverse) @ table).toarray()
         # Rows of the Schur complement sum to 0. Taken from there, its diagonal has no rounding
@@ -204,13 +205,10 @@ class _TwoWay:
         schur += (label[:, None] == label[None, :]) * (scale / size)[:, None]
         if least < LEAST_SHARE * counts[1].max():
             raise _indistinct(table)
-        try:
-            factor, lower = scipy.linalg.cho_factor(
-                schur, lower=True, overwrite_a=True, check_finite=False
-            )
-        except scipy.linalg.LinAlgError as error:
-            raise _indistinct(table) from error
-        return factor, lower
+        factor = CholeskyFactor.of(np.asfortranarray(schur), overwrite=True)
+        if factor is None:
+            raise _indistinct(table)
+        return factor
 
     def fit(self, weighted: Floats) -> AdditiveEffects:
         n_long, n_short = self.table.shape
@@ -228,7 +226,7 @@ class _TwoWay:
 
     def _solve_short(self, rhs: Floats, noise: float) -> Floats:
         if self.factor is not None:
-            return np.asarray(scipy.linalg.cho_solve(self.factor, rhs, check_finite=False))
+            return self.factor.solve(rhs)
         from scipy.sparse.linalg import LinearOperator, cg
 
         count_long = np.where(self.counts[0] > 0, self.counts[0], 1.0)

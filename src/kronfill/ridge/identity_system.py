@@ -150,12 +150,12 @@ class IdentitySystem(MappedSystem):
         self.tables = SparseTables(mask.by_rows, mask.by_cols)
         self._grouped = mask.by_rows
         self._y = grouped_targets(s, mask.by_rows)
-        self._given = None if s.weights is None else self._grouped.gather(s.weights)
+        self._original_weights = None if s.weights is None else self._grouped.gather(s.weights)
         self.weights = None if weights is None else self._grouped.gather(weights)
         self.design = grouped_design(s, mask.by_rows, self.weights)
         self.shift = axes[0].identity * axes[1].identity
         self.double: _IdentityMap = _IdentityMap(self, np.float64)
-        size = self._y if self._given is None else self._y * self._given
+        size = self._y if self._original_weights is None else self._y * self._original_weights
         self.norm_y = np.sqrt(inner(self._y, size))
 
     @classmethod
@@ -197,7 +197,11 @@ class IdentitySystem(MappedSystem):
         for one in r:
             v = self.double.sample(one)
             v = v if self.design is None else self.design.remove(v)
-            norms.append(np.sqrt(float(v @ (v if self._given is None else v * self._given))))
+            norms.append(
+                np.sqrt(
+                    float(v @ (v if self._original_weights is None else v * self._original_weights))
+                )
+            )
         return np.array(norms)
 
     def start(self, core: Floats) -> Floats:

@@ -97,11 +97,11 @@ class EntryKernel:
         (items_r, at_r), (items_c, at_c) = s.mask.observed()
         # Unsigned: the compiled loops need not ask whether an index counts from the end.
         self._at_r, self._at_c = at_r.astype(np.uintp), at_c.astype(np.uintp)
-        asked = ((problem.row_kernel, items_r), (problem.col_kernel, items_c))
+        kernels = ((problem.row_kernel, items_r), (problem.col_kernel, items_c))
         blocks: list[Floats] = [np.empty((0, 0))] * 2
 
         def make(axis: int) -> None:
-            kernel, items = asked[axis]
+            kernel, items = kernels[axis]
             blocks[axis] = np.ascontiguousarray(kernel.block(items, items))
 
         each(2, make)
@@ -115,8 +115,8 @@ class EntryKernel:
         advice = "Use solver=kf.PCG(), which does without it, or fewer observations."
         require_memory(8.0 * m**2, f"The kernel over {m:,} observed entries", advice)
         out = np.empty((m, m))
-        given = (self._kr, self._kc, self._at_r, self._at_c, self._root)
-        each(-(-m // ROWS), lambda i: _gather(*given, i * ROWS, min(m, (i + 1) * ROWS), out))
+        operands = (self._kr, self._kc, self._at_r, self._at_c, self._root)
+        each(-(-m // ROWS), lambda i: _gather(*operands, i * ROWS, min(m, (i + 1) * ROWS), out))
         return out.T
 
     def times(self, z: Floats, some: Index) -> Floats:

@@ -200,8 +200,8 @@ class _KeptFactor(GivenFactor):
 
     def block(self, rows: Index | None = None, cols: Index | None = None) -> Floats:
         """K[rows, cols]."""
-        asked = rows is not None and rows is cols and np.array_equal(rows, self.items)
-        return self._observed if asked else super().block(rows, cols)
+        observed = rows is not None and rows is cols and np.array_equal(rows, self.items)
+        return self._observed if observed else super().block(rows, cols)
 
     @cached_property
     def _observed(self) -> Floats:

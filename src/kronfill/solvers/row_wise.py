@@ -18,7 +18,7 @@ from typing import Any
 
 import numba
 import numpy as np
-import scipy.linalg
+from scipy.linalg import lapack
 
 from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
@@ -28,6 +28,7 @@ from kronfill.core.operator import pair_products
 from kronfill.core.threads import one_blas_thread
 from kronfill.errors import KernelError
 from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.factorised import CholeskyFactor
 from kronfill.ridge.problem import Sampled
 from kronfill.solvers.alternating import Alternation, State, check_sweeps
 
@@ -130,12 +131,12 @@ def _sweep_rows(w, h, inverse, indptr, inner, weights, values, mu):  # type: ign
 
 def inverse_kernel(kernel: Floats, name: str) -> Floats:
     """K^-1, or an error if K is singular to working precision."""
-    factor, info = scipy.linalg.lapack.dpotrf(kernel, lower=1)
+    factor = CholeskyFactor.of(np.array(kernel, order="F"), overwrite=True)
     size = len(kernel)
-    if info == 0:
-        rcond, _ = scipy.linalg.lapack.dpocon(factor, np.abs(kernel).sum(axis=0).max(), uplo="L")
+    if factor is not None:
+        rcond, _ = lapack.dpocon(factor.triangle, np.abs(kernel).sum(axis=0).max(), uplo="L")
         if rcond > size * np.finfo(float).eps:
-            return np.ascontiguousarray(scipy.linalg.cho_solve((factor, True), np.eye(size)))
+            return np.ascontiguousarray(factor.solve(np.eye(size)))
     msg = (
         f"RowWise needs the inverse of {name}, which is singular to working precision. Use the "
         "default solver, which needs no inverse, or add an identity part to the kernel."

@@ -95,7 +95,7 @@ class IdentityPosterior(Posterior):
     ) -> None:
         self.entry_identity = row.identity * col.identity
         self.whole = mu + self.entry_identity
-        self.given = sampled
+        self.original = sampled
         weights = weights_with_identity(sampled.weights, mu, self.entry_identity)
         super().__init__(sampled.reweighted(weights), mu)
         _, axes = axes_of(row, col, sampled, mu)
@@ -109,7 +109,7 @@ class IdentityPosterior(Posterior):
 
     def fit(self, values: Floats, solver: PCG) -> CoreResult:
         """The solution if these values had been observed: x = Psi^T d in the bases of all items."""
-        sampled = replace(self.given, values=values)
+        sampled = replace(self.original, values=values)
         system = IdentitySystem(self._observed, sampled, self.sampled.weights)
         solved = solver.solve_system(system, self.mu)
         return replace(solved, core=self._system.from_dual(solved.dual))
@@ -148,7 +148,7 @@ class IdentityPosterior(Posterior):
             return psi
         share = _dense(self.effects.solve(self.effects.design(targets.rows, targets.cols)))
         taken = self._observed_design @ share.T
-        sampled = replace(self.given, values=taken, effects=None)
+        sampled = replace(self.original, values=taken, effects=None)
         return psi - IdentitySystem(self._system.axes, sampled, self.sampled.weights).rhs()
 
     @cached_property
@@ -195,9 +195,7 @@ class IdentityPosterior(Posterior):
         u = psi if self.effects is None else self._coordinates(targets)
         # The error of u^T x is the square of that of x, in the norm of the system.
         shared = np.einsum("ij,ij->i", u, self._solve(u, np.sqrt(TOL)))
-        if self.effects is not None:
-            z = self.effects.design(targets.rows, targets.cols)
-            shared += np.asarray(z.multiply(self.effects.solve(z)).sum(axis=1)).ravel()
+        shared += self._effects_variance(targets)
         rest = self._rest(targets)
         return np.asarray(unshared * rest + rest**2 * self.whole * shared)
 

@@ -72,6 +72,13 @@ class Posterior(ABC):
         step = max(1, CHUNK_FLOATS // max(1, self._width))
         return (slice(first, min(first + step, count)) for first in range(0, count, step))
 
+    def _effects_variance(self, targets: Queries) -> Floats:
+        """z^T E^-1 z of each entry."""
+        if self.effects is None:
+            return np.zeros(len(targets))
+        z = self.effects.design(targets.rows, targets.cols)
+        return np.asarray(z.multiply(self.effects.solve(z)).sum(axis=1)).ravel()
+
     @abstractmethod
     def _variance(self, targets: Queries) -> Floats:
         """Variance of entries of which it is finite, as many as fit."""
@@ -206,12 +213,6 @@ class FactorPosterior(Posterior):
         z_l, z_r = (self.effects.design(t.rows, t.cols) for t in (left, right))
         out = self.effects.solve(z_l) @ z_r.T
         return np.asarray(out.toarray() if hasattr(out, "toarray") else out)
-
-    def _effects_variance(self, targets: Queries) -> Floats:
-        if self.effects is None:
-            return np.zeros(len(targets))
-        z = self.effects.design(targets.rows, targets.cols)
-        return np.asarray(z.multiply(self.effects.solve(z)).sum(axis=1)).ravel()
 
 
 class DirectPosterior(FactorPosterior):

@@ -64,7 +64,7 @@ class IdentitySampler(Sampler):
 
     def error(self, rows: Index, cols: Index, rng: np.random.Generator) -> Floats:
         """See :class:`Sampler`."""
-        p, s = self.posterior, self.posterior.given
+        p, s = self.posterior, self.posterior.original
         x = p.draw(rng)
         identity = np.sqrt(p.entry_identity) * rng.standard_normal(s.m)
         noise = np.sqrt(p.mu) / s.root_weights * rng.standard_normal(s.m)
@@ -84,7 +84,7 @@ class IdentitySampler(Sampler):
         out = np.sqrt(self.posterior.entry_identity) * rng.standard_normal(
             (len(some_r), len(some_c))
         )
-        positions = self.posterior.given.sparse(np.arange(1.0, len(seen) + 1))
+        positions = self.posterior.original.sparse(np.arange(1.0, len(seen) + 1))
         known = positions[some_r][:, some_c].tocoo()
         out[known.row, known.col] = seen[known.data.astype(np.intp) - 1]
         return np.asarray(out[np.ix_(at_r, at_c)])

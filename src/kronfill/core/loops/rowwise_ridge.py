@@ -154,7 +154,7 @@ def ridge_rows(h: Floats, grouped: Grouped, values: Floats, mu: float) -> Floats
     queue = np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
     h = np.ascontiguousarray(h)
     blocks = min(BLOCKS, -(-len(queue) // 64))
-    given = (h, grouped.indptr, grouped.inner, grouped.weights, values, h.dtype.type(mu), queue)
+    arguments = (h, grouped.indptr, grouped.inner, grouped.weights, values, h.dtype.type(mu), queue)
     with one_blas_thread():
-        each(blocks, lambda block: _ridge_block(*given, block, blocks, out))
+        each(blocks, lambda block: _ridge_block(*arguments, block, blocks, out))
     return out
