@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats, Index
-from kronfill.criteria.exact import leave_one_out
+from kronfill.criteria.exact import leave_one_out, leave_one_out_by
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
@@ -201,7 +201,11 @@ class ConformalRegressor(Wrapping):
     def _jackknife(self, model: GaussianProcessReading, observations: Observations) -> _Bounds:
         model.fit(observations)
         problem = _dual_problem(model)
-        residuals = leave_one_out(problem, np.array([problem.mu]))[0]
+        factor = model._reading.dual_factor
+        if factor is not None:
+            residuals = leave_one_out_by(factor, problem.sampled)
+        else:
+            residuals = leave_one_out(problem, np.array([problem.mu]))[0]
         lonely = np.isnan(residuals)  # left out, nothing is known about its effect: any error
         return _LeavingOneOut(model, np.where(lonely, 0.0, residuals), lonely)
 
