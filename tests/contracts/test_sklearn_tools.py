@@ -145,11 +145,11 @@ def test_refused_refit_keeps_the_model(estimator: Any, X: Any, y: Any) -> None:
 def test_broken_fit_is_not_fitted(
     estimator: Any, X: Any, y: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     estimator.fit(X, y)
-    monkeypatch.setattr(type(estimator), "_fit", fail)
+    monkeypatch.setattr(type(estimator), "_publish", fail)
     for broken in (estimator, clone(estimator)):
         with pytest.raises(MemoryError):
             broken.fit(X[:5], y[:5])
@@ -308,7 +308,7 @@ def test_no_entries(estimator: Any, X: Any, y: Any) -> None:
 def test_bad_y(estimator: Any, X: Any, y: Any) -> None:
     with pytest.raises(errors.ParameterError, match="requires y to be passed"):
         estimator.fit(X)
-    if estimator._fit_several is None:
+    if not isinstance(estimator, kf.KKMCEX):
         with pytest.raises(errors.ShapeError, match="1d array"):
             estimator.fit(X, np.column_stack([y, y]))
     with pytest.raises(errors.ShapeError):

@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 import kronfill as kf
 from kronfill.errors import DataError, KernelError, ParameterError
 from kronfill.estimators import posterior as reading_module
+from kronfill.estimators.gaussian_process import gaussian_process
 from kronfill.estimators.posterior import GaussianProcess
 from kronfill.uncertainty.identity_part import IdentityPosterior
 from kronfill.uncertainty.iterative import IterativePosterior
@@ -69,7 +70,7 @@ def take_route(est, route):
     """Make the estimator compute its variances in one of the four ways, or as the fit left it."""
     if route == "as_fitted":
         return est
-    r = est._reading
+    r = gaussian_process(est)
     row, col = r.priors
     if route == "dual":
         made = DualPosterior(reading_module.RidgeProblem(row.kernel, col.kernel, r.sampled, r.mu))
@@ -144,9 +145,9 @@ def test_every_route_equals_brute_force(route, center, weighted, parts):
     std = take_route(est, route).predict_std(entries(8, 6))
     assert_array_equal(np.isfinite(std), ok)
     assert_allclose(std[ok], np.sqrt(s2 * np.diag(covariance)[ok]), atol=1e-8)
-    targets = est._reading.targets(*entries(8, 6)[ok].T)
+    targets = gaussian_process(est).targets(*entries(8, 6)[ok].T)
     some = targets.take(np.arange(0, len(targets), 9))
-    ours = est._reading.posterior.covariance(targets, some)
+    ours = gaussian_process(est).posterior.covariance(targets, some)
     assert_allclose(ours, covariance[np.ix_(ok, ok)][:, ::9], atol=1e-8)
 
 
@@ -198,7 +199,7 @@ def test_the_smallest_system_is_taken(monkeypatch):
 
     def posterior(row, col):
         est = kf.KKMCEX(row, col, solver=kf.PCG())  # leaves no factorisation behind
-        return type(est.fit(X, y)._reading.posterior)
+        return type(gaussian_process(est.fit(X, y)).posterior)
 
     assert posterior(kw, kh) is DualPosterior
     monkeypatch.setattr(reading_module, "SMALL_SYSTEM", 0)
@@ -351,8 +352,8 @@ def test_samples_have_the_posterior_mean_and_covariance(center, way, monkeypatch
     draws = est.sample_posterior(rows, [2, 0], n_samples=count, random_state=1)
     mean = est.predict_matrix(rows, [2, 0])
     chosen = np.array([(i, j) for i in (rows or range(4)) for j in (2, 0)])
-    targets = est._reading.targets(*chosen.T)
-    wanted = est.signal_variance_ * est._reading.posterior.covariance(targets, targets)
+    targets = gaussian_process(est).targets(*chosen.T)
+    wanted = est.signal_variance_ * gaussian_process(est).posterior.covariance(targets, targets)
     flat = draws.reshape(count, -1)
     deviation = np.sqrt(np.diag(wanted))
     assert_allclose(flat.mean(axis=0), mean.ravel(), atol=5 * deviation.max() / np.sqrt(count))
@@ -378,14 +379,14 @@ def test_a_new_fit_forgets_and_pickles_stay_small():
     kw, kh, X, y, _ = problem()
     est = kf.KKMCEX(kw, kh, mu=0.2).fit(X, y)
     before = est.predict_std(X)
-    assert "_kept_reading" in vars(est)
+    assert "_kept_process" in vars(est)
     copy = pickle.loads(pickle.dumps(est))
-    assert "_kept_reading" not in vars(copy)
+    assert "_kept_process" not in vars(copy)
     assert_array_equal(copy.predict_std(X), before)
     est.fit(X[:5], y[:5])
     assert np.all(est.predict_std(X) / np.sqrt(est.signal_variance_) > 0)
-    assert isinstance(est._reading, GaussianProcess)
-    assert est._reading.sampled.m == 5
+    assert isinstance(gaussian_process(est), GaussianProcess)
+    assert gaussian_process(est).sampled.m == 5
 
 
 @pytest.mark.parametrize("bad", [0, 2.5, True])

@@ -87,7 +87,7 @@ def test_reduced_rank_uses_the_normal_equations_of_the_fit(made, center, monkeyp
     assert_array_equal(copy.predict_std(X), ours)
     assert len(made) == before + 1
     est.set_params(center="mean" if center is None else None)  # another system: made anew
-    est._kept_reading = None
+    est._kept_process = None
     est.predict_std(X)
     assert len(made) == before + 2
 

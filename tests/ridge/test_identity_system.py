@@ -5,6 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
+from kronfill.estimators.gaussian_process import gaussian_process
+from kronfill.estimators.inputs import sampled_entries
 from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import RidgeProblem
 from kronfill.uncertainty.identity_part import IdentityPosterior
@@ -85,12 +87,12 @@ def test_absent_rows_and_columns_do_not_stall_the_iteration(mu, center):
 def test_the_system_of_the_observed_items_has_the_same_posterior():
     kernels, X, y = with_absent_items()
     est = kf.KKMCEX(*kernels, mu=1e-2).fit(X, y)
-    s = est._sampled(est.observations_, None)
+    s = sampled_entries(est.observations_, None)
     splits = [FactorPlusIdentity.of(kernel) for kernel in kernels]
     posterior = IdentityPosterior(*splits, s, 1e-2)
     dense = DualPosterior(RidgeProblem(*kernels, s, 1e-2))
     rng = np.random.default_rng(0)
     entries = np.column_stack([rng.integers(0, 60, 40), rng.integers(0, 80, 40)])
-    some = est._reading.targets(*entries.T)
+    some = gaussian_process(est).targets(*entries.T)
     assert_allclose(posterior.variance(some), dense.variance(some), rtol=1e-6)
     assert_allclose(posterior.covariance(some, some), dense.covariance(some, some), atol=1e-7)

@@ -12,7 +12,7 @@ from kronfill.criteria.reduction import DualForm
 from kronfill.criteria.stochastic import estimate_criteria, leave_one_out_at
 from kronfill.errors import EmptyDataError, ParameterError
 from kronfill.selection import EntryKFold, mu_path
-from kronfill.selection.problems import checked, ridge_problem
+from kronfill.selection.path import ridge_problem
 
 MUS = np.array([1.0, 0.1, 0.01])
 
@@ -81,7 +81,7 @@ def test_estimates_agree_with_exact_paths_within_their_errors(center, identity):
     if identity:
         row = row + identity * kf.kernels.identity(30)
     weights = np.random.default_rng(1).uniform(0.5, 2, len(y)) if center == "mean" else None
-    problem = ridge_problem(*checked(kf.KKMCEX(row, col, center=center), X, y, weights))
+    problem = ridge_problem(kf.KKMCEX(row, col, center=center), X, y, weights)[1]
     exact = criteria(DualForm.of(problem), MUS)
     got = estimate_criteria(problem, MUS, samples=100, probes=30)
     assert_allclose(got.residuals, exact.residuals[:, got.entries], rtol=1e-3, atol=1e-4)
@@ -98,7 +98,7 @@ def test_residuals_at_chosen_entries():
     row, col, X, y = data(30, 25, 0.6)
     est = kf.KKMCEX(row, col, center="mean")
     entries = np.array([0, 7, 100])
-    got = leave_one_out_at(ridge_problem(*checked(est, X, y)), entries, MUS)
+    got = leave_one_out_at(ridge_problem(est, X, y)[1], entries, MUS)
     for k, mu in enumerate(MUS):
         for t, i in enumerate(entries):
             keep = np.arange(len(y)) != i
@@ -122,7 +122,7 @@ def test_rows_and_columns_left_out_are_estimated_from_some(name, identity):
     row, col, X, y = data(24, 20, 0.6)
     row = row + identity * kf.kernels.identity(24) if identity else row
     weights = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    problem = ridge_problem(*checked(kf.KKMCEX(row, col, center="mean"), X, y, weights))
+    problem = ridge_problem(kf.KKMCEX(row, col, center="mean"), X, y, weights)[1]
     groups = X[:, 0] if name == "row" else X[:, 1]
     left = leave_group_out(problem, groups, MUS)
     wanted = left**2 @ weights / weights.sum()

@@ -11,7 +11,7 @@ from kronfill.criteria.exact import criteria, exact_form
 from kronfill.criteria.reduction import PrimalForm
 from kronfill.criteria.stochastic import estimate_criteria
 from kronfill.selection import leave_out, mu_path
-from kronfill.selection.problems import checked, ridge_problem
+from kronfill.selection.path import ridge_problem
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def data(length_scale, identity):
 def test_estimates_are_within_their_errors_of_the_exact_criteria(center):
     """With thin factors the exact criteria of 50,000 observations are at hand."""
     kernel, X, y, weights = data(0.5, 0.0)
-    problem = ridge_problem(*checked(kf.KKMCEX(kernel, kernel, center=center), X, y, weights))
+    problem = ridge_problem(kf.KKMCEX(kernel, kernel, center=center), X, y, weights)[1]
     mus = np.array([10.0, 0.1])
     reduced = exact_form(problem, np.inf)
     assert isinstance(reduced, PrimalForm)
@@ -66,7 +66,7 @@ def test_the_error_of_rows_left_out_has_an_honest_standard_error():
     est = kf.KKMCEX(kernel, kernel, center="mean")
     path = mu_path(est, X, y, mus=[1.0], criterion="row")
     assert path.method == "stochastic"
-    problem = ridge_problem(*checked(est, X, y))
+    problem = ridge_problem(est, X, y)[1]
     more = estimate_criteria(problem, path.mus, ["row"], lines=100, random_state=1)
     gap = abs(path.criteria["row"][0] - more.values["row"][0])
     assert gap <= 4 * np.hypot(path.errors["row"][0], more.errors["row"][0])

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kronfill.bounds.fitted import fitted_form
 from kronfill.errors import ParameterError
+from kronfill.estimators.base import chosen_from
 from kronfill.estimators.fitted.bilinear import Basis, Combined
 from kronfill.estimators.wrapping import Wrapping
 
@@ -67,7 +68,7 @@ def origin(estimator: Any, kernels: Any) -> Origin:
     form = fitted_form(estimator)
     if _is_learned(form.row_basis) or _is_learned(form.col_basis):
         return Origin(estimator, None, LEARNED)
-    counts.append(searched * vars(estimator).get("_chosen_from", 1))
+    counts.append(searched * chosen_from(estimator))
     if None in counts:
         return Origin(estimator, None, TUNED)
     return Origin(estimator, max(count for count in counts if count is not None), "")

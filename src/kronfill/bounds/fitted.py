@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from kronfill._types import Floats
 from kronfill.bounds.classes.sides import ClassAxis
 from kronfill.errors import ParameterError
-from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.base import MatrixRegressor, bilinear_form
 from kronfill.estimators.fitted.bilinear import (
     Basis,
     Bilinear,
@@ -52,7 +52,7 @@ def fitted_form(estimator: Any) -> Bilinear:
         )
         raise ParameterError(msg)
     check_is_fitted(estimator)
-    return estimator._bilinear()
+    return bilinear_form(estimator)
 
 
 def rkhs_norm(estimator: Any) -> float:

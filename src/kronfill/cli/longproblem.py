@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 from kronfill.cli.inputs import Sides, read_sides
 from kronfill.cli.longfiles import TableArgument
 from kronfill.cli.session import Session
-from kronfill.completion.problem import LARGE
-from kronfill.completion.sides import RANK, is_thin, read_axis
+from kronfill.completion.problem import LARGE, fitted_center
+from kronfill.completion.sides import RANK, read_axis
 from kronfill.data.reading.entry_files import Roles, are_numbers
 from kronfill.data.reading.side_files import SideFile
 from kronfill.errors import ParameterError
 from kronfill.estimators import KKMCEX, RRMCEX
-from kronfill.estimators.longtables import LongTables
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor, table_ranks
 from kronfill.kernels.base import Kernel
 from kronfill.streaming.columns import TableAxis
 from kronfill.streaming.long_table import ParquetTable
@@ -96,26 +95,20 @@ class LongProblem:
         """Whether lines have weights."""
         return self.table.columns.weight is not None
 
-    def estimator(self, method: str, mu: float | str, center: str | None) -> LongTables:
-        """Return the method, not fitted yet.
-
-        As in memory, the constant parts of thin kernels carry the mean of very many observations.
-        """
-        many = self.table.lines > LARGE and all(is_thin(kernel) for kernel in self.kernels)
-        if method == "kkmcex" and center == "mean" and many:
-            center = None
+    def estimator(
+        self, method: str, mu: float | str, center: str | None
+    ) -> GaussianProcessRegressor:
+        """Return the method, not fitted yet, with the same effects as in memory."""
+        if method == "kkmcex":
+            center = fitted_center(center, self.table.lines, self.kernels)
         settings = {"mu": mu, "center": center}
         if method == "rrmcex":
             return RRMCEX(*self.kernels, **settings)
         return KKMCEX(*self.kernels, **settings)
 
-    def ranks(self, estimator: LongTables) -> tuple[int, int]:
+    def ranks(self, estimator: GaussianProcessRegressor) -> tuple[int, int]:
         """Columns of the two factors in which it will be fitted."""
-        twin: Any = copy(estimator)
-        twin._axis_sizes()
-        twin.shape_ = self.shape
-        row, col = (basis.known(None).shape[1] for basis in twin._table_bases())
-        return row, col
+        return table_ranks(estimator, self.shape)
 
 
 def _opened(given: TableArgument, roles: Roles) -> ParquetTable:

@@ -7,25 +7,26 @@ apart by kind; two simple rules are asked the same.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.folds import Fold, left_out
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.solution import Solution
-from kronfill.selection.hidden import hide, kinds_of
 from kronfill.selection.splitters import ColumnKFold, EntryKFold, RowColumnKFold, RowKFold
 
 __all__ = [
-    "FOLDS", "KINDS", "QUESTIONS", "Evaluation", "HiddenEntries", "Progress", "Score", "counted",
-    "cross_validate", "evaluate", "hold_out", "score",
+    "FOLDS", "KINDS", "LEAST", "QUESTIONS", "Evaluation", "HiddenEntries", "Progress", "Score",
+    "counted", "cross_validate", "evaluate", "hold_out", "kinds_of", "score",
 ]  # fmt: skip
 
 Splits = list[tuple[Index, Index]]
@@ -37,6 +38,10 @@ QUESTIONS = dict(zip(KINDS, ("entries", "new rows", "new columns", "both new"), 
 FOLDS = 5
 FOLDS_LIMIT = 3000
 """Up to this many observations folds are left out in turn; beyond, a part is hidden once."""
+HIDDEN = 0.1
+"""Share of the rows, of the columns and of the other entries that is hidden to measure errors."""
+LEAST = 10
+"""So many rows (columns) with entries are needed for a part of them to be hidden."""
 
 
 @dataclass(frozen=True)
@@ -267,9 +272,10 @@ def hold_out(model: MatrixRegressor, observations: Observations, seed: int = 0) 
     >>> hold_out(model, model.observations_).scheme
     'hold-out'
     """
-    train, test = hide(counted(observations), np.random.default_rng(seed))
-    found, record = _predicted(_kept(model), train, test)
-    parts = _by_kind([found])
+    obs = counted(observations)
+    estimator, hidden = _kept(model), hide(obs, np.random.default_rng(seed))
+    (fold,) = left_out(lambda part: _fitted(estimator, part), obs, [(~hidden, hidden)])
+    parts, record = _by_kind([fold]), fold.model.solution_
     doubts = {} if record.converged else dict.fromkeys(parts, _doubt([record]))
     _warn_of(doubts)
     return Evaluation("hold-out", 1, seed, parts, doubts=doubts)
@@ -297,6 +303,24 @@ def counted(obs: Observations) -> Observations:
     if obs.weights is None or obs.weights.all():
         return obs
     return obs.take(obs.weights > 0)
+
+
+def hide(obs: Observations, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which observations to hide: those of some rows, of some columns, and others."""
+    hidden = rng.random(obs.m) < HIDDEN
+    for index, counts in ((obs.rows, obs.row_counts), (obs.cols, obs.col_counts)):
+        items = np.flatnonzero(counts)
+        if len(items) >= LEAST:
+            drawn = rng.choice(items, size=max(1, round(HIDDEN * len(items))), replace=False)
+            hidden |= np.isin(index, drawn)
+    if hidden.all() or not hidden.any():
+        hidden = np.arange(obs.m) % 2 == 0
+    return hidden
+
+
+def kinds_of(obs: Observations, rows: Any, cols: Any) -> NDArray[np.intp]:
+    """0 for known rows and columns, 1 for a row without entries, 2 for a column, 3 for both."""
+    return np.asarray((obs.row_counts[rows] == 0) + 2 * (obs.col_counts[cols] == 0), np.intp)
 
 
 def _kept(model: MatrixRegressor) -> MatrixRegressor:
@@ -328,17 +352,18 @@ def _left_out(
     estimator: MatrixRegressor, obs: Observations, kind: str, folds: Splits, say: Progress
 ) -> tuple[HiddenEntries, list[Solution]]:
     """The hidden entries of all folds that turn out to be of this kind; how each fit ended."""
-    held, records = [], []
-    for k, (train, test) in enumerate(folds):
-        say(f"{QUESTIONS[kind]}, fold {k + 1} of {len(folds)}", k / len(folds))
-        some, record = _predicted(estimator, obs.take(train), obs.take(test))
-        held.append(some)
-        records.append(record)
-    found = _by_kind(held)
+
+    def announced() -> Iterator[tuple[Index, Index]]:
+        for k, split in enumerate(folds):
+            say(f"{QUESTIONS[kind]}, fold {k + 1} of {len(folds)}", k / len(folds))
+            yield split
+
+    fits = list(left_out(lambda part: _fitted(estimator, part), obs, announced()))
+    found = _by_kind(fits)
     if kind not in found:
         msg = f"There is no entry for which, once it is hidden, {_LEFT[kind]}."
         raise DataError(msg)
-    return found[kind], records
+    return found[kind], [fold.model.solution_ for fold in fits]
 
 
 _LEFT = {
@@ -349,24 +374,25 @@ _LEFT = {
 }
 
 
-def _predicted(
-    estimator: MatrixRegressor, train: Observations, test: Observations
-) -> tuple[tuple[HiddenEntries, Index], Solution]:
-    """Predictions of the test entries from the others, the kind of each entry, the fit's record."""
+def _fitted(estimator: MatrixRegressor, train: Observations) -> MatrixRegressor:
     with warnings.catch_warnings():  # one warning about all fits comes at the end
         warnings.simplefilter("ignore", ConvergenceWarning)
-        other = cast("MatrixRegressor", clone(estimator)).fit(train)
+        return cast("MatrixRegressor", clone(estimator)).fit(train)
+
+
+def _beside_simple_rules(fold: Fold) -> HiddenEntries:
+    """The hidden entries, predicted by the method and by two simple rules."""
+    train, held = fold.train, fold.held
     effects = EffectsDesign(train.rows, train.cols, train.shape, "both", train.weights)
     mean = float(np.average(train.values, weights=train.weights))
-    held = HiddenEntries(
-        test.rows,
-        test.cols,
-        test.values,
-        other.predict(test),
-        np.full(test.m, mean),
-        effects.fit(train.values).at(test.rows, test.cols),
+    return HiddenEntries(
+        held.rows,
+        held.cols,
+        held.values,
+        fold.predicted,
+        np.full(held.m, mean),
+        effects.fit(train.values).at(held.rows, held.cols),
     )
-    return (held, kinds_of(train, test.rows, test.cols)), other.solution_
 
 
 def _doubt(records: list[Solution]) -> str:
@@ -388,18 +414,19 @@ def _warn_of(doubts: dict[str, str]) -> None:
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
-def _by_kind(held: list[tuple[HiddenEntries, Index]]) -> dict[str, HiddenEntries]:
-    """The entries of all fits together, sorted by kind."""
+def _by_kind(folds: list[Fold]) -> dict[str, HiddenEntries]:
+    """The hidden entries of all fits together, sorted by kind."""
+    parts = [_beside_simple_rules(fold) for fold in folds]
+    kinds = [kinds_of(fold.train, fold.held.rows, fold.held.cols) for fold in folds]
     found = {}
     for code, name in enumerate(KINDS):
-        whole = _joined([part.take(kinds == code) for part, kinds in held])
+        some = [part.take(kind == code) for part, kind in zip(parts, kinds, strict=True)]
+        whole = HiddenEntries(
+            *(
+                np.concatenate([getattr(part, attribute) for part in some])
+                for attribute in HiddenEntries.__dataclass_fields__
+            )
+        )
         if len(whole):
             found[name] = whole
     return found
-
-
-def _joined(parts: list[HiddenEntries]) -> HiddenEntries:
-    names = HiddenEntries.__dataclass_fields__
-    return HiddenEntries(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    )

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from kronfill._types import Floats, Index
-from kronfill.completion.evaluation import KINDS, Evaluation, counted, hold_out
+from kronfill.completion.evaluation import KINDS, LEAST, Evaluation, counted, hold_out, kinds_of
 from kronfill.core.limits import DENSE_POSTERIOR
 from kronfill.data._counts import count_of
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.posterior import GaussianProcessReading
-from kronfill.selection.hidden import LEAST, kinds_of
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor, gaussian_process
 
 __all__ = [
     "METHODS",
@@ -57,7 +56,7 @@ class Gaussian(Intervals):
 
     told = "Gaussian: the model's standard deviation, noise included"
 
-    def __init__(self, model: GaussianProcessReading) -> None:
+    def __init__(self, model: GaussianProcessRegressor) -> None:
         self._model = model
 
     def at(self, rows: Index, cols: Index, middle: Floats, level: float) -> tuple[Floats, ...]:
@@ -153,7 +152,7 @@ def intervals_for(model: MatrixRegressor, count: int, method: str = "auto") -> I
         raise ParameterError(msg)
     if method == "none":
         return NoIntervals()
-    if isinstance(model, GaussianProcessReading):
+    if isinstance(model, GaussianProcessRegressor):
         return _of_gaussian(model, count, method)
     if method == "gaussian":
         msg = (
@@ -166,14 +165,14 @@ def intervals_for(model: MatrixRegressor, count: int, method: str = "auto") -> I
 
 def wants_hidden(model: MatrixRegressor, count: int, method: str) -> bool:
     """Whether intervals of this kind take their width from errors on hidden entries."""
-    if method == "auto" and isinstance(model, GaussianProcessReading):
+    if method == "auto" and isinstance(model, GaussianProcessRegressor):
         return std_work(model, count) > WORK
     return method in ("auto", "calibrated")
 
 
-def _of_gaussian(model: GaussianProcessReading, count: int, method: str) -> Intervals:
+def _of_gaussian(model: GaussianProcessRegressor, count: int, method: str) -> Intervals:
     if not wants_hidden(model, count, method):
-        if model._reading.dof:
+        if gaussian_process(model).dof:
             return Gaussian(model)
         return NoIntervals("none: the effects take up every observation, nothing tells the noise")
     return _calibrated(model)
@@ -189,7 +188,7 @@ def _calibrated(model: MatrixRegressor) -> Intervals:
         return NoIntervals(f"none: {error}")
 
 
-def std_work(model: GaussianProcessReading, count: int) -> float:
+def std_work(model: GaussianProcessRegressor, count: int) -> float:
     """Multiplications of a factorisation and one solve for each entry."""
     m = model.observations_.m
     ranks = getattr(model, "row_rank_", m) * getattr(model, "col_rank_", 1)

@@ -16,6 +16,7 @@ from kronfill.data._counts import count_of
 from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import FeatureError, LabelError, ParameterError
 from kronfill.estimators import MC
+from kronfill.estimators.imc import feature_tables
 from kronfill.kernels import Kernel, Parts
 from kronfill.kernels.given import Constant, Identity, SimilarityKernel
 from kronfill.kernels.new_items import check_possible, similarities, too_similar
@@ -85,7 +86,7 @@ def newcomers(model: Any, axis: int, known: Sequence[Any], new: Any) -> Newcomer
 
 def knows_nothing(model: Any, axis: int) -> bool:
     """Whether a fitted method knows nothing about its rows (0) or columns (1)."""
-    tables = getattr(model, "_tables", None)  # of IMC
+    tables = feature_tables(model)
     if tables is not None:
         return tables[axis] is None
     return all(_tells_nothing(part) for part in leaves(kernel_of(model, axis)))

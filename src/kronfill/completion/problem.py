@@ -35,7 +35,7 @@ from kronfill.solvers.auto import Auto
 from kronfill.solvers.costs import Size
 from kronfill.solvers.pcg import PCG
 
-__all__ = ["METHODS", "UNMATCHED", "CompletionProblem", "labelled"]
+__all__ = ["METHODS", "UNMATCHED", "CompletionProblem", "fitted_center", "labelled"]
 
 METHODS = ("kkmcex", "rrmcex", "kmc", "imc", "mc")
 UNMATCHED = ("error", "keep", "drop")
@@ -127,27 +127,25 @@ class CompletionProblem:
         return self.prepared().fit(self.observations)
 
     def prepared(self) -> MatrixRegressor:
-        """Return the estimator, in large problems with settings that save time.
+        """Return the estimator to fit, in large problems with settings that save time.
 
-        mu is the variance of the noise over that of the signal, whatever the number of
-        observations, so that a part of the rows tells it as well as all of them. And where both
-        kernels have a constant part, the product of the two carries the mean: its penalty is lost
-        among very many observations, and without an effect beside it the solver needs half as many
-        iterations.
+        ``estimator`` stays as it was asked for. mu is the variance of the noise over that of the
+        signal, whatever the number of observations, so that a part of the rows tells it as well as
+        all of them.
         """
         est, obs = self.estimator, self.observations
         if not isinstance(est, KKMCEX):
             return est
         many = obs.m > LARGE
-        if many and est.center == "mean" and self._is_thin:
-            est.set_params(center=None)
+        center = fitted_center(est.center, obs.m, (self.row.kernel, self.col.kernel))
+        settings = {**est.get_params(deep=False), "center": center}
         # Up to EXACT observations leave-one-out needs no factors; beyond, those of many items with
         # an identity part are too large.
         if est.mu == "auto" and (many or (obs.m > EXACT and max(obs.shape) >= MANY)):
-            est.set_params(mu=self._mu_of_a_part())
+            settings["mu"] = self._mu_of_a_part(center)
         if many:
-            est.set_params(solver=self._solver(LOOSE))
-        return est
+            settings["solver"] = self._solver(LOOSE)
+        return KKMCEX(**settings)
 
     def _solver(self, tol: float) -> PCG | Auto:
         """The solver for thin factors, without a look at what others would cost, if they are.
@@ -164,7 +162,7 @@ class CompletionProblem:
     def _is_thin(self) -> bool:
         return is_thin(self.row.kernel) and is_thin(self.col.kernel)
 
-    def _mu_of_a_part(self) -> float:
+    def _mu_of_a_part(self, center: Any) -> float:
         """The mu with the least error on a tenth of the entries of some rows, hidden from them."""
         obs = self.observations
         rng = np.random.default_rng(0)
@@ -183,7 +181,7 @@ class CompletionProblem:
         X = np.column_stack([place[obs.rows], obs.cols])
 
         def error(mu: float) -> tuple[float, bool]:
-            est = KKMCEX(*kernels, mu=mu, center=self.estimator.center, solver=solver)
+            est = KKMCEX(*kernels, mu=mu, center=center, solver=solver)
             est.fit(X[train], obs.values[train], None if obs.weights is None else weights[train])
             gap = obs.values[test] - est.predict(X[test])
             return float(weights[test] @ gap**2), est.solution_.converged
@@ -213,6 +211,17 @@ class CompletionProblem:
         ways = [costs.cholesky(size), costs.identity_pcg(size, (min(n, RANK), min(l, RANK)))]
         best = ways[0] if m <= FEW else min(ways, key=lambda way: way.seconds)
         return best.bytes
+
+
+def fitted_center(center: Any, count: int, kernels: tuple[Any, Any]) -> Any:
+    """The effects that KKMCEX fits to ``count`` observations where ``center`` was asked for.
+
+    Where both kernels have a constant part, as thin ones do, the product of the two carries the
+    mean: its penalty is lost among very many observations, and without an effect beside it the
+    solver needs half as many iterations.
+    """
+    carried = center == "mean" and count > LARGE and all(is_thin(kernel) for kernel in kernels)
+    return None if carried else center
 
 
 def labelled(table: Any) -> Observations:

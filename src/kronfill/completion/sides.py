@@ -14,6 +14,8 @@ from kronfill.data import Labels
 from kronfill.data._counts import count_of
 from kronfill.data.reading.side_files import HOLDS
 from kronfill.errors import LabelError, NotPSDError, NotSymmetricError, ParameterError
+from kronfill.estimators.base import fitted_kernels
+from kronfill.estimators.imc import feature_tables
 from kronfill.kernels import Kernel
 from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
 from kronfill.kernels.encoding import FrameEncoder
@@ -299,8 +301,7 @@ def internal_features(model: Any, axis: int) -> dict[str, bool]:
 
 def kernel_of(model: Any, axis: int) -> Kernel | None:
     """The kernel by which a fitted method knows its rows (0) or columns (1), or None."""
-    kernel: Kernel | None = getattr(model, "_kernels", (None, None))[axis]
-    return kernel
+    return fitted_kernels(model)[axis]
 
 
 def leaves(kernel: Kernel | None) -> Iterator[Kernel]:
@@ -316,7 +317,7 @@ def leaves(kernel: Kernel | None) -> Iterator[Kernel]:
 
 def _encoders(model: Any, axis: int) -> Iterator[Any]:
     """What encodes the features of data frames by which a fitted method knows an axis."""
-    tables = getattr(model, "_tables", None)  # of IMC
+    tables: Any = feature_tables(model)
     if tables is None:
         parts = leaves(kernel_of(model, axis))
         tables = [part.table for part in parts if isinstance(part, FeatureKernel)]

@@ -17,7 +17,7 @@ from kronfill.data import Observations
 from kronfill.data._counts import count_of
 from kronfill.errors import KronfillWarning, ParameterError
 from kronfill.estimators.base import MatrixRegressor, check_rank
-from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,6 +174,11 @@ class Completion(EntryDetails):
         self.observations = observations
         self._told = told
         self._known = known
+
+    @property
+    def side_information(self) -> tuple[str, str]:
+        """What is known about rows and columns, in words."""
+        return self._told
 
     @classmethod
     def of(cls, problem: CompletionProblem) -> Completion:
@@ -352,7 +357,7 @@ class Completion(EntryDetails):
         near  1.6  1.8
         far   5.3  5.4
         """
-        if not isinstance(self.model, GaussianProcessReading):
+        if not isinstance(self.model, GaussianProcessRegressor):
             msg = (
                 f"{type(self.model).__name__} has no standard deviation of its own: use "
                 "method='kkmcex' or 'rrmcex', or intervals='calibrated' of details()."

@@ -1,4 +1,9 @@
-"""The five methods, MC, KMC, IMC, KKMCEX and RRMCEX, and intervals around any of them."""
+"""The five methods, MC, KMC, IMC, KKMCEX and RRMCEX, and intervals around any of them.
+
+Each method has a file in which its ``fit`` reads from top to bottom; ``base`` says what a method
+has to provide. What a fit leaves behind is in ``fitted``, what observations that keep arriving do
+to it in ``updates``. Solvers, criteria and posteriors are rooms of their own.
+"""
 
 from kronfill.estimators.conformal import ConformalRegressor
 from kronfill.estimators.imc import IMC

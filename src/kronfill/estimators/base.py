@@ -1,10 +1,23 @@
-"""What all estimators have in common: the scikit-learn boundary and prediction."""
+"""What a method has to provide, and what it gets for it: input, prediction, scikit-learn.
+
+A method is a subclass of :class:`MatrixRegressor`, or of :class:`KernelRegressor` if it has a
+kernel for each axis. It
+
+* stores its parameters in ``__init__``, unchanged;
+* checks them in ``_validated_sides``, and returns what is known about each axis;
+* fits in ``fit``: check (``_validated_sides``), make the observations (``_observations``), solve
+  (within ``_fitting``), and return ``self._publish(...)`` with everything that was found.
+
+Among what is published are ``shape_``, ``mu_``, ``solution_`` and ``_model``, the fitted function
+of row and column (:class:`FittedForm`), by which everything here predicts. Other modules reach what
+a fitted method keeps to itself through the functions at the end of this one.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-from contextlib import nullcontext
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from numbers import Integral, Real
 from typing import Any, Protocol, Self
 
@@ -16,31 +29,30 @@ from kronfill._types import Floats, Index
 from kronfill.core.threads import one_thread
 from kronfill.data import Observations
 from kronfill.data._arrays import finite_array
-from kronfill.errors import (
-    DataError,
-    EmptyDataError,
-    ParameterError,
-)
+from kronfill.errors import DataError, EmptyDataError, ParameterError
 from kronfill.estimators.fitted.bilinear import Bilinear
 from kronfill.estimators.inputs import (
     as_indices,
-    check_largest,
     check_not_negative,
     check_range,
     check_shape,
-    check_smallest,
     column,
     positions,
-    several_targets,
     two_columns,
     weights_of,
 )
 from kronfill.kernels import as_kernel, identity
 from kronfill.kernels.base import Kernel
-from kronfill.ridge.effects import EffectsDesign
-from kronfill.ridge.problem import Mask, Sampled
+from kronfill.ridge.effects import AdditiveEffects
 
-__all__ = ["MatrixRegressor"]
+__all__ = ["KernelRegressor", "MatrixRegressor"]
+
+Kernels = tuple[Kernel | None, Kernel | None]
+
+SMALL = 500
+"""Up to this many observations more threads cost more than they save."""
+AT_TIMES = ("feature_names_in_", "observations_", "dual_coef_", "_from_table")
+"""What one fit of an estimator may set and the next may not."""
 
 
 class FittedForm(Protocol):
@@ -59,33 +71,19 @@ class FittedForm(Protocol):
         ...
 
 
-class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the five methods: a regressor on (row, column) index pairs.
-
-    Subclasses say how large the matrix is and how to fit it; everything about input, prediction
-    and scikit-learn is here.
-    """
+class MatrixRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all methods: a regressor on (row, column) index pairs."""
 
     _model: FittedForm
-    _small = 500
-    """Up to this many observations more threads cost more than they save."""
     _chosen_from: int
     """Among how many candidates it was chosen by looking at values, if it was."""
-    _fit_several: Callable[[Observations, Floats], None] | None = None
-    """Fits several targets that share the observed entries; None for a method that takes one."""
+    shape_: tuple[int, int]
+    mu_: float
+    solution_: Any
 
     # What a method has to say.
 
     @abstractmethod
-    def _axis_sizes(self) -> tuple[int | None, int | None]:
-        """Check the side information and give the size of each axis, None where it is open."""
-
-    @abstractmethod
-    def _fit(self, observations: Observations) -> None:
-        """Fit and set the fitted attributes."""
-
-    # scikit-learn's methods.
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to observed entries.
 
@@ -94,8 +92,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X : array-like of shape (m, 2) or Observations
             Row and column index of each observed entry, or the observations themselves.
         y : array-like of shape (m,), optional
-            Observed values; left out when ``X`` is an :class:`~kronfill.Observations`. KKMCEX also
-            takes several targets, shape (m, t), and solves for them together.
+            Observed values; left out when ``X`` is an :class:`~kronfill.Observations`.
         sample_weight : array-like of shape (m,), optional
             How much each entry counts. The objective is sum of w (y - f)^2 plus the penalty.
 
@@ -103,22 +100,68 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        sizes = self._axis_sizes()
-        targets = None if self._fit_several is None else several_targets(y)
-        first = y if targets is None else targets[:, 0]
-        observations = self._observations(X, first, sample_weight, sizes)
-        values = observations.values if targets is None else targets
-        check_largest(values, observations.weights)
-        check_smallest(values, observations.weights)
-        self.__dict__.pop("_model", None)  # a fit that fails from here on leaves nothing half new
-        self.shape_ = observations.shape
-        with one_thread() if observations.m <= self._small else nullcontext():
-            if targets is None or self._fit_several is None:
-                self._fit(observations)
-            else:
-                self._fit_several(observations, targets)
-        self.observations_ = observations
+
+    @abstractmethod
+    def _validated_sides(self) -> Any:
+        """Check all parameters; what is known about rows and columns, None for nothing.
+
+        Each of the two says with ``n`` how many items there are.
+        """
+
+    # What it has to do it with.
+
+    def _observations(
+        self, X: Any, y: Any, sample_weight: Any, sides: tuple[Any, Any]
+    ) -> Observations:
+        """The observed entries, checked, from what was given to ``fit``."""
+        sizes = None if sides[0] is None else sides[0].n, None if sides[1] is None else sides[1].n
+        if isinstance(X, Observations):
+            weights = weights_of(X, y, sample_weight)
+            check_shape(X.shape, sizes)
+            return X if weights is X.weights else X.with_weights(weights)
+        if y is None:
+            raise ParameterError(self._needs_y("fit"))
+        array = two_columns(X, type(self).__name__)
+        feature_columns(X)  # raises what is wrong with their names
+        rows, cols = (
+            as_indices(part, axis, own=False)
+            for part, axis in zip(array.T, ("row", "column"), strict=True)
+        )
+        check_not_empty(rows)
+        for index, axis in ((rows, "row"), (cols, "column")):
+            check_not_negative(index, axis)
+        n, l = (
+            int(index.max()) + 1 if size is None else size
+            for index, size in zip((rows, cols), sizes, strict=True)
+        )
+        return Observations(rows, cols, column(y), (n, l), weights=sample_weight)
+
+    @contextmanager
+    def _fitting(self, m: int, small: int = SMALL) -> Iterator[None]:
+        """The work of a fit, once all is checked; one that fails leaves nothing half new."""
+        self.__dict__.pop("_model", None)
+        with few_threads(m, small):
+            yield
+
+    def _publish(
+        self, X: Any, observations: Observations, sides: dict[str, Any], **found: Any
+    ) -> Self:
+        """Set what was given to a fit and what it has found, all at once."""
+        return self._set(
+            **sides,
+            **feature_columns(X),
+            shape_=observations.shape,
+            **found,
+            observations_=observations,
+        )
+
+    def _set(self, **fitted: Any) -> Self:
+        for name in AT_TIMES:
+            self.__dict__.pop(name, None)
+        self.__dict__.update(fitted)
         return self
+
+    # scikit-learn's methods.
 
     def predict(self, X: Any) -> Floats:
         """Predict values at index pairs.
@@ -133,10 +176,7 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (t,)
         """
         check_is_fitted(self)
-        rows, cols = self._pairs(X, reset=False)
-        check_range(rows, self.shape_[0], "row")
-        check_range(cols, self.shape_[1], "column")
-        return self._model.pairs(rows, cols)
+        return self._model.pairs(*index_pairs(self, X))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Coefficient of determination R^2 of the prediction.
@@ -223,34 +263,8 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         save(self, path)
 
     def _bilinear(self) -> Bilinear:
-        """The fitted form as one product, for those who take it apart."""
         assert isinstance(self._model, Bilinear)
         return self._model
-
-    # Input.
-
-    def _observations(
-        self, X: Any, y: Any, sample_weight: Any, sizes: tuple[int | None, int | None]
-    ) -> Observations:
-        if isinstance(X, Observations):
-            weights = weights_of(X, y, sample_weight)
-            self._pairs(X, reset=True)
-            check_shape(X.shape, sizes)
-            return X if weights is X.weights else X.with_weights(weights)
-        if y is None:
-            raise ParameterError(self._needs_y("fit"))
-        rows, cols = self._pairs(X, reset=True, own=False)
-        if len(rows) == 0:
-            msg = "Found array with 0 sample(s) (shape=(0, 2)) while a minimum of 1 is required."
-            raise EmptyDataError(msg)
-        for index, axis in ((rows, "row"), (cols, "column")):
-            check_not_negative(index, axis)
-        values = column(y)
-        n, l = (
-            int(index.max()) + 1 if size is None else size
-            for index, size in zip((rows, cols), sizes, strict=True)
-        )
-        return Observations(rows, cols, values, (n, l), weights=sample_weight)
 
     def _needs_y(self, method: str) -> str:
         return (
@@ -258,33 +272,6 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "only an Observations brings its own values: Observations.from_matrix(table) makes one "
             "of a table with missing entries."
         )
-
-    def _pairs(self, X: Any, *, reset: bool, own: bool = True) -> tuple[Index, Index]:
-        """Row and column indices from what was given as X, views of it unless ``own``."""
-        if isinstance(X, Observations):
-            if reset:
-                self.n_features_in_ = 2
-                self.__dict__.pop("feature_names_in_", None)
-            return X.rows, X.cols
-        array = two_columns(X, type(self).__name__)
-        try:
-            validate_data(self, X, reset=reset, skip_check_array=True)  # names of the columns
-        except (TypeError, ValueError) as error:
-            raise DataError(str(error)) from None
-        return as_indices(array[:, 0], "row", own), as_indices(array[:, 1], "column", own)
-
-    def _sampled(self, observations: Observations, center: Any) -> Sampled:
-        """The observations in the form that the solvers take; entries of no weight are dropped."""
-        rows, cols, weights = observations.rows, observations.cols, observations.weights
-        values = observations.values
-        if weights is not None and not weights.all():
-            keep = weights > 0
-            rows, cols, values, weights = rows[keep], cols[keep], values[keep], weights[keep]
-        mask = Mask(rows, cols, observations.shape, weights)
-        design = None
-        if center is not None:
-            design = EffectsDesign(rows, cols, observations.shape, center, weights)
-        return Sampled(mask, values, design)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in vars(self)
@@ -302,13 +289,127 @@ class MatrixRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def check_mu(mu: Any, auto: bool = True) -> None:
-    """Raise unless ``mu`` is a positive finite number (or "auto")."""
-    if auto and isinstance(mu, str) and mu == "auto":
+class KernelRegressor(MatrixRegressor):
+    """A method with one kernel per axis."""
+
+    row_kernel: Any
+    col_kernel: Any
+    _kernels: Kernels
+
+    def _validated_kernels(self) -> Kernels:
+        """Both kernels, checked; None where nothing is known about an axis."""
+        row = None if self.row_kernel is None else as_kernel(self.row_kernel, "row_kernel")
+        if self.col_kernel is self.row_kernel:
+            return row, row
+        return row, None if self.col_kernel is None else as_kernel(self.col_kernel, "col_kernel")
+
+
+# What other modules may ask of a method.
+
+
+def fitted_form(estimator: MatrixRegressor) -> FittedForm:
+    """The fitted function of row and column."""
+    return estimator._model
+
+
+def bilinear_form(estimator: MatrixRegressor) -> Bilinear:
+    """The fitted function as one product, for those who take it apart."""
+    return estimator._bilinear()
+
+
+def validated_sides(estimator: MatrixRegressor) -> Any:
+    """What is known about rows and columns, None for nothing, once all parameters are checked."""
+    return estimator._validated_sides()
+
+
+def validated(
+    estimator: MatrixRegressor, X: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[Any, Observations]:
+    """What is known about the axes and the observations, as ``fit`` would take them."""
+    sides = validated_sides(estimator)
+    return sides, estimator._observations(X, y, sample_weight, sides)
+
+
+def index_pairs(estimator: MatrixRegressor, X: Any) -> tuple[Index, Index]:
+    """Row and column indices of entries of the fitted matrix, checked."""
+    if isinstance(X, Observations):
+        rows, cols = X.rows, X.cols
+    else:
+        array = two_columns(X, type(estimator).__name__)
+        try:
+            validate_data(estimator, X, reset=False, skip_check_array=True)
+        except (TypeError, ValueError) as error:
+            raise DataError(str(error)) from None
+        rows, cols = as_indices(array[:, 0], "row"), as_indices(array[:, 1], "column")
+    check_range(rows, estimator.shape_[0], "row")
+    check_range(cols, estimator.shape_[1], "column")
+    return rows, cols
+
+
+def fitted_kernels(estimator: Any) -> Kernels:
+    """The kernels of the fit; None where nothing is known, or the method has no kernels."""
+    return estimator._kernels if isinstance(estimator, KernelRegressor) else (None, None)
+
+
+def chosen_from(estimator: Any) -> int:
+    """Among how many candidates the method was chosen by looking at values."""
+    return int(vars(estimator).get("_chosen_from", 1))
+
+
+def mark_chosen(estimator: MatrixRegressor, count: int) -> None:
+    """Note that the method was chosen among ``count`` candidates by looking at values."""
+    estimator._chosen_from = count
+
+
+# Small tools of the methods.
+
+
+def resolved(kernels: Kernels, shape: tuple[int, int]) -> tuple[Kernel, Kernel]:
+    """Kernels for both axes: where nothing is known it is the identity."""
+    row, col = (
+        identity(size) if kernel is None else kernel
+        for kernel, size in zip(kernels, shape, strict=True)
+    )
+    return row, col
+
+
+def feature_columns(X: Any) -> dict[str, Any]:
+    """What scikit-learn notes about the columns of X: how many there are, and their names."""
+    if isinstance(X, Observations):
+        return {"n_features_in_": 2}
+    noted = BaseEstimator()
+    try:
+        validate_data(noted, X, reset=True, skip_check_array=True)
+    except (TypeError, ValueError) as error:
+        raise DataError(str(error)) from None
+    return dict(vars(noted))
+
+
+def effects_of(effects: AdditiveEffects | None, shape: tuple[int, int]) -> dict[str, Any]:
+    """The additive part as attributes; zero where there is none."""
+    if effects is None:
+        effects = AdditiveEffects(0.0, np.zeros(shape[0]), np.zeros(shape[1]))
+    return {"mean_": effects.mean, "row_effects_": effects.row, "col_effects_": effects.col}
+
+
+def few_threads(m: int, small: int = SMALL) -> AbstractContextManager[None]:
+    """One thread for a small problem, as many as there are for a large one."""
+    return one_thread() if m <= small else nullcontext()
+
+
+def check_not_empty(rows: Index) -> None:
+    """Raise if there are no entries."""
+    if len(rows) == 0:
+        msg = "Found array with 0 sample(s) (shape=(0, 2)) while a minimum of 1 is required."
+        raise EmptyDataError(msg)
+
+
+def check_mu(mu: Any) -> None:
+    """Raise unless ``mu`` is a positive finite number or "auto"."""
+    if isinstance(mu, str) and mu == "auto":
         return
     if isinstance(mu, bool) or not isinstance(mu, Real) or not 0 < float(mu) < np.inf:
-        also = ' or "auto"' if auto else ""
-        msg = f"mu must be a positive finite number{also}, got {mu!r}."
+        msg = f'mu must be a positive finite number or "auto", got {mu!r}.'
         raise ParameterError(msg)
 
 
@@ -318,8 +419,3 @@ def check_rank(rank: Any, name: str = "rank") -> int:
         msg = f"{name} must be a positive integer, got {rank!r}."
         raise ParameterError(msg)
     return int(rank)
-
-
-def resolve_kernel(kernel: Any, size: int, name: str) -> Kernel:
-    """Return a kernel object; None is the identity: nothing is known about this axis."""
-    return identity(size) if kernel is None else as_kernel(kernel, name)

@@ -23,9 +23,10 @@ from kronfill._types import Floats, Index
 from kronfill.criteria.exact import leave_one_out, leave_one_out_by
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
-from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.inputs import check_range, random_generator
-from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.estimators.base import MatrixRegressor, index_pairs, validated
+from kronfill.estimators.folds import left_out
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor, gaussian_process
+from kronfill.estimators.inputs import random_generator
 from kronfill.estimators.wrapping import Wrapping
 from kronfill.ridge.problem import RidgeProblem
 from kronfill.uncertainty.posterior import DualPosterior
@@ -130,14 +131,14 @@ class ConformalRegressor(Wrapping):
         """
         self._check_parameters()
         model = cast("MatrixRegressor", clone(self.estimator))
-        observations = model._observations(X, y, sample_weight, model._axis_sizes())
+        observations = validated(model, X, y, sample_weight)[1]
         if observations.m < 2:
             msg = "Intervals need at least 2 observations: one to fit, one to measure an error."
             raise DataError(msg)
         if self.method == "split":
             self._bounds = self._split(model, observations)
-        elif _leaves_one_out(model, observations):
-            self._bounds = self._jackknife(cast("GaussianProcessReading", model), observations)
+        elif isinstance(model, GaussianProcessRegressor) and observations.m <= EXACT_LIMIT:
+            self._bounds = self._jackknife(model, observations)
         else:
             self._bounds = self._cross_validation(model, observations)
         self._hand_out()
@@ -191,17 +192,15 @@ class ConformalRegressor(Wrapping):
         count = min(max(1, round(self.calibration * m)), m - 1)
         held = np.zeros(m, dtype=bool)
         held[random_generator(self.random_state).choice(m, size=count, replace=False)] = True
-        model.fit(observations.take(~held))
-        rest = observations.take(held)
+        (fold,) = left_out(model.fit, observations, [(~held, held)])
         # Given the fit, held-out entries of warm rows and columns are like those asked about.
-        errors = np.abs(rest.values - model.predict(rest))
-        scores = np.sort(errors[~_cold(model.observations_, rest.rows, rest.cols)])
-        return _Around(model, scores)
+        cold = _cold(fold.train, fold.held.rows, fold.held.cols)
+        return _Around(model, np.sort(np.abs(fold.gap)[~cold]))
 
-    def _jackknife(self, model: GaussianProcessReading, observations: Observations) -> _Bounds:
+    def _jackknife(self, model: GaussianProcessRegressor, observations: Observations) -> _Bounds:
         model.fit(observations)
         problem = _dual_problem(model)
-        factor = model._reading.dual_factor
+        factor = gaussian_process(model).dual_factor
         if factor is not None:
             residuals = leave_one_out_by(factor, problem.sampled)
         else:
@@ -213,13 +212,13 @@ class ConformalRegressor(Wrapping):
         m = observations.m
         folds = min(self.folds, m)
         label = random_generator(self.random_state).permutation(m) % folds
-        models = [cast("MatrixRegressor", clone(model)) for _ in range(folds)]
+        splits = ((label != k, label == k) for k in range(folds))
+        found = list(left_out(lambda part: clone(model).fit(part), observations, splits))
         scores = np.empty(m)
-        for k, one in enumerate(models):
-            one.fit(observations.take(label != k))
-            held = observations.take(label == k)
-            scores[label == k] = np.abs(held.values - one.predict(held))
-        return _LeavingFoldsOut(model.fit(observations), scores, tuple(models), label)
+        for k, fold in enumerate(found):
+            scores[label == k] = np.abs(fold.gap)
+        models = tuple(fold.model for fold in found)
+        return _LeavingFoldsOut(model.fit(observations), scores, models, label)
 
     # Input.
 
@@ -243,9 +242,7 @@ class ConformalRegressor(Wrapping):
 
     def _refuse_cold(self, X: Any) -> None:
         model = self.estimator_
-        rows, cols = model._pairs(X, reset=False)
-        check_range(rows, model.shape_[0], "row")
-        check_range(cols, model.shape_[1], "column")
+        rows, cols = index_pairs(model, X)
         bad = np.flatnonzero(_cold(model.observations_, rows, cols))
         if len(bad):
             row, col = int(rows[bad[0]]), int(cols[bad[0]])
@@ -305,14 +302,14 @@ class _LeavingOneOut(_Bounds):
 
     @cached_property
     def _posterior(self) -> DualPosterior:
-        return DualPosterior(_dual_problem(self.model), self.model._reading.dual_factor)
+        return DualPosterior(_dual_problem(self.model), gaussian_process(self.model).dual_factor)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_posterior"}
 
     def at(self, X: Any, coverage: float) -> tuple[Floats, Floats]:
-        rows, cols = self.model._pairs(X, reset=False)
-        middle, targets = self.model.predict(X), self.model._reading.targets(rows, cols)
+        rows, cols = index_pairs(self.model, X)
+        middle, targets = self.model.predict(X), gaussian_process(self.model).targets(rows, cols)
         errors, low, high = self.errors(), np.empty(len(rows)), np.empty(len(rows))
         for part in _slices(len(rows), len(errors)):
             moved = self._posterior.influence(targets.take(part)) * self.residuals
@@ -343,13 +340,9 @@ class _LeavingFoldsOut(_Bounds):
 
 def _dual_problem(model: Any) -> RidgeProblem:
     """The problem that a fitted method has solved."""
-    reading = model._reading
-    row, col = reading.priors
-    return RidgeProblem(row.kernel, col.kernel, reading.sampled, reading.mu)
-
-
-def _leaves_one_out(model: MatrixRegressor, observations: Observations) -> bool:
-    return isinstance(model, GaussianProcessReading) and observations.m <= EXACT_LIMIT
+    process = gaussian_process(model)
+    row, col = process.priors
+    return RidgeProblem(row.kernel, col.kernel, process.sampled, process.mu)
 
 
 def _cold(observations: Observations, rows: Any, cols: Any) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ share, the product of its dual coefficient and its similarity with the entry.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +16,11 @@ from kronfill._optional import needed
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.errors import LabelError
-from kronfill.estimators.base import check_rank
 from kronfill.estimators.inputs import check_range
-from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.estimators.posterior import GaussianProcess
+from kronfill.ridge.effects import AdditiveEffects
 
-__all__ = ["Explained", "Explanation"]
+__all__ = ["Explanation", "explanation", "names_of"]
 
 
 CANCELS = 10.0
@@ -118,86 +119,45 @@ class Explanation:
         return "\n".join(lines)
 
 
-class Explained(GaussianProcessReading):
-    """Adds explanations to a method that is a sum over the observations."""
-
-    def explain(self, row: Any, col: Any, top: int = 10) -> Explanation:
-        """Say which observations a prediction comes from, and how much of it.
-
-        Parameters
-        ----------
-        row, col : int or label
-            The entry: its labels, if the method was fitted to observations with labels, else its
-            indices.
-        top : int, default=10
-            How many observations to list.
-
-        Returns
-        -------
-        Explanation
-
-        Notes
-        -----
-        f(i, j) = sum_k d_k K_w[i, r_k] K_h[j, c_k], plus effects. For RRMCEX the kernel is that of
-        the leading eigenvectors, Phi Phi^T. A contribution may be negative: an observation lowers
-        its neighbours where it lies below what the others make one expect.
-
-        d_k is the residual of observation k divided by mu (times its weight). Where mu is small
-        beside the kernel, as it is when there is little noise, the terms are large numbers of both
-        signs that cancel: they add up, and explain nothing one by one. The explanation says so
-        (``cancels``, ``cancellation``). A larger mu makes the terms smaller; what an observation
-        does to the prediction shows when it is left out (``forget``, or a fit to the others).
-
-        Examples
-        --------
-        >>> import kronfill as kf
-        >>> days = kf.kernels.rbf([[0.0], [1.0], [9.0]], length_scale=1.0)
-        >>> est = kf.KKMCEX(days, None, mu=0.1).fit([[0, 0], [1, 0]], [1.0, 2.0])
-        >>> est.explain(1, 0)
-        Prediction 1.811 at (1, 0)
-              +1.892  from (1, 0), observed 2
-            -0.08143  from (0, 0), observed 1
-        """
-        reading = self._reading
-        check_rank(top, "top")
-        i, j = self._entry(row, col)
-        s, dual = reading.sampled, self._dual()
-        left, right = (
-            prior.kernel.block(np.array([at]))[0][index]  # an item may be asked for many times
-            for prior, at, index in zip(reading.priors, (i, j), (s.rows, s.cols), strict=True)
-        )
-        similarity = left * right
-        parts = dual * similarity
-        chosen = np.argsort(-np.abs(parts), kind="stable")[:top]
-        effects = (self.mean_, float(self.row_effects_[i]), float(self.col_effects_[j]))
-        total = float(parts.sum())
-        spread = s.values - self.mean_ - self.row_effects_[s.rows] - self.col_effects_[s.cols]
-        size = max(abs(total), float(np.abs(spread).max()))
-        obs = self.observations_
-        return Explanation(
-            (_names(obs.row_labels, np.array([i]))[0], _names(obs.col_labels, np.array([j]))[0]),
-            sum(effects) + total,
-            *effects,
-            total - float(parts[chosen].sum()) if len(chosen) < len(parts) else 0.0,
-            s.rows[chosen],
-            s.cols[chosen],
-            s.values[chosen],
-            parts[chosen],
-            similarity[chosen],
-            _names(obs.row_labels, s.rows[chosen]),
-            _names(obs.col_labels, s.cols[chosen]),
-            float(np.abs(parts).sum()) / size if size > 0 else 1.0,
-            self.mu_,
-        )
-
-    def _entry(self, row: Any, col: Any) -> tuple[int, int]:
-        """Indices of an entry given by labels or indices."""
-        obs = self.observations_
-        i = _position(obs, row, "row")
-        j = _position(obs, col, "column")
-        check_range(np.array([i]), self.shape_[0], "row")
-        check_range(np.array([j]), self.shape_[1], "column")
-        return i, j
+def explanation(
+    process: GaussianProcess,
+    dual: Floats,
+    effects: AdditiveEffects,
+    obs: Observations,
+    entry: tuple[Any, Any],
+    top: int,
+) -> Explanation:
+    """Take the prediction at an entry apart, which is given by labels or indices."""
+    i, j = (_position(obs, item, axis) for item, axis in zip(entry, ("row", "column"), strict=True))
+    check_range(np.array([i]), obs.shape[0], "row")
+    check_range(np.array([j]), obs.shape[1], "column")
+    s = process.sampled
+    left, right = (
+        prior.kernel.block(np.array([at]))[0][index]  # an item may be asked for many times
+        for prior, at, index in zip(process.priors, (i, j), (s.rows, s.cols), strict=True)
+    )
+    similarity = left * right
+    parts = dual * similarity
+    chosen = np.argsort(-np.abs(parts), kind="stable")[:top]
+    additive = (effects.mean, float(effects.row[i]), float(effects.col[j]))
+    total = float(parts.sum())
+    spread = s.values - effects.mean - effects.row[s.rows] - effects.col[s.cols]
+    size = max(abs(total), float(np.abs(spread).max()))
+    return Explanation(
+        (names_of(obs.row_labels, [i])[0], names_of(obs.col_labels, [j])[0]),
+        sum(additive) + total,
+        *additive,
+        total - float(parts[chosen].sum()) if len(chosen) < len(parts) else 0.0,
+        s.rows[chosen],
+        s.cols[chosen],
+        s.values[chosen],
+        parts[chosen],
+        similarity[chosen],
+        names_of(obs.row_labels, s.rows[chosen]),
+        names_of(obs.col_labels, s.cols[chosen]),
+        float(np.abs(parts).sum()) / size if size > 0 else 1.0,
+        process.mu,
+    )
 
 
 def _position(obs: Observations, item: Any, axis: str) -> int:
@@ -215,5 +175,6 @@ def _position(obs: Observations, item: Any, axis: str) -> int:
     return int(item)
 
 
-def _names(labels: tuple[Any, ...] | None, index: Index) -> list[Any]:
+def names_of(labels: tuple[Any, ...] | None, index: Iterable[int]) -> list[Any]:
+    """Labels of items, indices where there are none."""
     return [int(k) if labels is None else labels[k] for k in index]

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_HALF_STEP
 from kronfill.criteria.exact import path_minimum
 from kronfill.data import Observations
-from kronfill.errors import ConvergenceWarning, DataError, ParameterError
-from kronfill.estimators.base import MatrixRegressor, check_mu, check_rank
-from kronfill.estimators.fitted.axes import FactorAxis
-from kronfill.estimators.inputs import random_generator
-from kronfill.estimators.kkmcex import set_effects
-from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
-from kronfill.ridge.problem import Mask, RidgeProblem, Sampled
+from kronfill.errors import DataError, ParameterError
+from kronfill.estimators.base import (
+    MatrixRegressor,
+    check_mu,
+    check_rank,
+    few_threads,
+)
+from kronfill.estimators.fitted.axes import ObservedFactor
+from kronfill.estimators.fitted.bilinear import Bilinear
+from kronfill.estimators.inputs import as_sampled, random_generator
+from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.problem import RidgeProblem, Sampled
+from kronfill.ridge.solution import Solution
 from kronfill.solvers.alternating import (
     ALS,
     Alternation,
     State,
     alternate,
+    given_pair,
     leading_pair,
 )
 from kronfill.solvers.auto import solve_in_factors
 from kronfill.solvers.dense import Cholesky
 from kronfill.solvers.half_steps import FactorAlternation, GivenFactor
 
-__all__ = ["FactorisedRegressor", "centred_values", "fit_in_factors"]
+__all__ = [
+    "SMALL", "FactorFit", "FactorisedRegressor", "WarmPath", "alternated", "centred_values",
+    "fit_in_factors", "random_factor", "run_record",
+]  # fmt: skip
 
 
 FOLDS = 5
@@ -39,17 +50,55 @@ FOLDS_LIMIT = 20_000
 """Up to this many observations mu is chosen by cross-validation, beyond by one held-out tenth."""
 TRIAL_SWEEPS = 100
 """Most sweeps of a trial fit; with a rough tolerance it mostly ends long before."""
+SMALL = 5000
+"""Up to this many observations a fit is many short steps: waking threads would take longer."""
+
+
+@dataclass(frozen=True, eq=False)
+class FactorFit:
+    """F = W H^T + effects, as one run of the alternation has found it.
+
+    Attributes
+    ----------
+    form : Bilinear
+        F for known and new rows and columns.
+    solution : Solution
+        How the run ended.
+    start : pair of ndarray
+        What a further run can be given to start from.
+    attributes : dict
+        What is published of it.
+    """
+
+    form: Bilinear
+    solution: Solution
+    start: tuple[Floats, Floats]
+    attributes: dict[str, Any]
 
 
 class FactorisedRegressor(MatrixRegressor):
     """F = W H^T, found by alternation."""
 
-    _small = 5000  # many short steps: waking threads would take longer than the work
     rank: Any
     mu: Any
     center: Any
     solver: Any
     random_state: Any
+    W_: Floats
+    H_: Floats
+
+    @abstractmethod
+    def _solve(
+        self, observations: Observations, sides: Any, mu: float, settings: Any, start: Any
+    ) -> FactorFit:
+        """Fit with this mu and these settings from a starting point, given or by name.
+
+        ``sides`` is what ``_validated_sides`` returns.
+        """
+
+    def _scale(self, sides: Any) -> float:
+        """Typical size of the square root of the kernel over entries."""
+        return 1.0
 
     def _settings(self) -> Any:
         """Settings of the alternation; the default is :class:`ALS`."""
@@ -64,130 +113,146 @@ class FactorisedRegressor(MatrixRegressor):
         check_rank(self.rank)
         self._settings()
 
-    def _fit(self, observations: Observations) -> None:
-        self.mu_ = self._held_out_mu(observations) if self.mu == "auto" else float(self.mu)
-        self._fit_factors(observations)
-        self.solution_.warn(stacklevel=4)
+    def _chosen_mu(self, observations: Observations, sides: Any) -> float:
+        """The ridge weight; "auto" is the one with the smallest error on held-out entries.
 
-    @abstractmethod
-    def _fit_factors(self, observations: Observations) -> None:
-        """Fit with mu_ and set the fitted attributes."""
-
-    def _pair(self) -> tuple[Floats, Floats]:
-        """The fitted factors in the form in which they can be given as a starting point."""
-        return self.W_, self.H_
-
-    def _held_out_mu(self, observations: Observations) -> float:
-        """The mu with the smallest error on held-out entries, along warm-started paths.
-
-        Five folds, or one tenth held out once where there are many entries. Above the largest
-        value tried, of the size of the data times that of the kernels, the factors are zero.
+        Five folds, or one tenth held out once where there are many, along warm-started paths.
         """
-        folds = _folds(observations)
-        if not folds:
+        if self.mu != "auto":
+            return float(self.mu)
+        m = observations.m
+        if m < 2:
             return 1.0
-        values = observations.values
-        top = float(np.linalg.norm(values - values.mean())) * self._scale() or 1.0
-        starts: list[Any] = [self._settings().start] * len(folds)
+        count = min(FOLDS, m) if m <= FOLDS_LIMIT else 10
+        label = np.random.default_rng(0).permutation(m) % count
+        chosen = range(count if m <= FOLDS_LIMIT else 1)
+        splits = ((label != fold, label == fold) for fold in chosen)
+        path = WarmPath(self, observations, sides, splits)
 
         def error(mu: float) -> tuple[float, bool]:
-            total, converged = 0.0, True
-            for k, (train, held) in enumerate(folds):
-                trial = self._trial(mu, train, starts[k])
-                gap = held.values - trial.predict(held)
-                total += float(np.sum(gap**2 if held.weights is None else held.weights * gap**2))
-                converged &= trial.solution_.converged
-                if np.any(trial.H_):  # zero factors are no starting point
-                    starts[k] = trial._pair()
-            return total, converged
+            errors, converged = path.errors(mu)
+            return float(sum(errors)), bool(converged.all())
 
-        return path_minimum(error, top * np.logspace(-1, -5, 5))
+        return path_minimum(error, path.mus(5))
 
-    def _trial(self, mu: float, train: Observations, start: Any) -> FactorisedRegressor:
-        """A quick fit for the choice of mu; its ``solution_`` says whether it converged."""
-        settings = replace(self._settings(), sweeps=TRIAL_SWEEPS, tol=1e-3, start=start)
-        parameters = {**self.get_params(deep=False), **self._checked()}
-        trial = type(self)(**{**parameters, "mu": mu, "solver": settings})
-        with warnings.catch_warnings():  # whoever asks for a trial looks at its record
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return trial.fit(train)
-
-    def _checked(self) -> dict[str, Any]:
-        """Parameters in the form in which they need not be checked again."""
-        return {}
-
-    def _scale(self) -> float:
-        """Typical size of the square root of the kernel over entries."""
-        return 1.0
-
-    def _run(self, problem: Alternation, h: Floats, sampled: Sampled) -> State:
-        effects = None if sampled.effects is None else sampled.effects.fit(sampled.values)
-        state, self.solution_ = alternate(problem, h, effects, self._settings())
-        if not np.isfinite(state.objective):
-            raise _broken_down(sampled)
-        self.objective_ = state.objective
-        self.n_iter_ = self.solution_.iterations
-        return state
-
-    def _start_values(self, sampled: Sampled, axis: FactorAxis) -> Floats | None:
-        """H at the observed columns, unless the start is worked out in factor space."""
-        return None
-
-    def _rank(self) -> int:
+    def _rank(self, shape: tuple[int, int]) -> int:
         """Number of factors; more than the matrix has rows or columns would add nothing."""
-        return min(int(self.rank), *self.shape_)
-
-    def _rng(self) -> np.random.Generator:
-        return random_generator(self.random_state)
-
-    def _random(self, kind: str, size: int) -> Floats:
-        rng = self._rng()
-        shape = (size, self._rank())
-        return rng.random(shape) if kind == "uniform" else rng.standard_normal(shape)
+        return min(int(self.rank), *shape)
 
 
-def _broken_down(sampled: Sampled) -> DataError:
-    told = f"values up to {np.abs(sampled.values).max():.3g}"
-    if sampled.weights is not None:
-        told += f", weights from {sampled.weights.min():.3g} to {sampled.weights.max():.3g}"
-    return DataError(
-        "The fit broke down: numbers of such different size cannot be added in double precision "
-        f"({told}). Bring weights closer together (a factor of 1e12 is safe), scale the values and "
-        "the features, or use a larger mu."
-    )
+class WarmPath:
+    """Errors on held-out entries as mu goes down, each fold from the factors for the mu before.
+
+    Parameters
+    ----------
+    estimator : FactorisedRegressor
+        The method.
+    observations : Observations
+        The data.
+    sides : object
+        What is known about both axes, validated.
+    splits : iterable of (training part, held-out part)
+        Positions in the observations.
+    """
+
+    def __init__(
+        self,
+        estimator: FactorisedRegressor,
+        observations: Observations,
+        sides: Any,
+        splits: Iterable[tuple[Any, Any]],
+    ) -> None:
+        self.folds = [(observations.take(train), observations.take(test)) for train, test in splits]
+        self._estimator, self._sides = estimator, sides
+        values = observations.values
+        # Above the size of the data times that of the kernels the factors are zero.
+        self._top = float(np.linalg.norm(values - values.mean())) * estimator._scale(sides) or 1.0
+        self._starts: list[Any] = [estimator._settings().start] * len(self.folds)
+
+    def mus(self, count: int) -> Floats:
+        """Values of mu to try, largest first."""
+        return np.asarray(self._top * np.logspace(-1, -5, count))
+
+    def errors(self, mu: float) -> tuple[Floats, NDArray[np.bool_]]:
+        """Sum of squared errors of each fold, and whether its quick fit converged."""
+        settings = replace(self._estimator._settings(), sweeps=TRIAL_SWEEPS, tol=1e-3)
+        errors, converged = [], []
+        for fold, (train, held) in enumerate(self.folds):
+            with few_threads(train.m, SMALL):
+                found = self._estimator._solve(train, self._sides, mu, settings, self._starts[fold])
+            gap = held.values - found.form.pairs(held.rows, held.cols)
+            errors.append(np.sum(gap**2 if held.weights is None else held.weights * gap**2))
+            converged.append(found.solution.converged)
+            if np.any(found.attributes["H_"]):  # zero factors are no starting point
+                self._starts[fold] = found.start
+        return np.array(errors), np.array(converged)
+
+
+def random_factor(kind: str, random_state: Any, shape: tuple[int, int]) -> Floats:
+    """A random starting point."""
+    rng = random_generator(random_state)
+    return rng.random(shape) if kind == "uniform" else rng.standard_normal(shape)
+
+
+def alternated(
+    problem: Alternation, h: Floats, sampled: Sampled, settings: Any
+) -> tuple[State, Solution]:
+    """Run the alternation from values of H, effects fitted along."""
+    effects = None if sampled.effects is None else sampled.effects.fit(sampled.values)
+    state, solution = alternate(problem, h, effects, settings)
+    if not np.isfinite(state.objective):
+        raise _broken_down(sampled)
+    return state, solution
 
 
 def fit_in_factors(
-    estimator: FactorisedRegressor, row: FactorAxis, col: FactorAxis, sampled: Sampled
-) -> State:
+    row: ObservedFactor,
+    col: ObservedFactor,
+    data: Sampled,
+    mu: float,
+    settings: Any,
+    start: Any,
+    rank: int,
+    random_state: Any,
+) -> tuple[Bilinear, State, Solution]:
     """Alternate over coefficients of the two axes, only observed rows and columns entering."""
     shape = (len(row.items), len(col.items))
-    mask = Mask(row.at, col.at, shape, sampled.weights)
-    design = None
-    if sampled.effects is not None:
-        design = EffectsDesign(row.at, col.at, shape, sampled.effects.kind, sampled.weights)
-    inner = Sampled(mask, sampled.values, design)
-    values = estimator._start_values(sampled, col)
-    if values is None:
+    kind = None if data.effects is None else data.effects.kind
+    inner = as_sampled(row.at, col.at, data.values, shape, data.weights, kind)
+    if not isinstance(start, str):
+        shapes = ((row.start_size, rank), (col.start_size, rank))
+        values = col.start_values(given_pair(start, shapes)[1])
+    elif start in ("uniform", "gaussian"):
+        values = col.start_values(random_factor(start, random_state, (col.start_size, rank)))
+    else:
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-            core = _start_core(estimator, row.phi, col.phi, inner)
+            core = _start_core(start, row.phi, col.phi, inner, mu)
         if not np.isfinite(core).all():
-            raise _broken_down(sampled)
-        values = col.phi @ leading_pair(core, estimator._rank(), estimator._rng())[1]
-    problem = FactorAlternation(row.phi, col.phi, inner, estimator.mu_)
-    state = estimator._run(problem, values, inner)
-    effects = _expanded(state.effects, row.items, col.items, sampled.shape)
-    set_effects(estimator, effects)
-    return replace(state, effects=effects)
+            raise _broken_down(data)
+        values = col.phi @ leading_pair(core, rank, random_generator(random_state))[1]
+    problem = FactorAlternation(row.phi, col.phi, inner, mu)
+    state, solution = alternated(problem, values, inner, settings)
+    effects = _expanded(state.effects, row.items, col.items, data.shape)
+    form = Bilinear(row.fitted(state.w), col.fitted(state.h), None, effects, data.shape)
+    return form, state, solution
 
 
-def _start_core(estimator: FactorisedRegressor, p: Floats, q: Floats, sampled: Sampled) -> Floats:
+def run_record(state: State, solution: Solution) -> dict[str, Any]:
+    """How a run ended, as attributes."""
+    return {
+        "solution_": solution,
+        "objective_": state.objective,
+        "n_iter_": solution.iterations,
+    }
+
+
+def _start_core(start: str, p: Floats, q: Floats, sampled: Sampled, mu: float) -> Floats:
     """X whose leading singular vectors make the starting point."""
-    if estimator._settings().start == "kkmcex":
+    if start == "kkmcex":
         if len(sampled.values) <= DENSE_HALF_STEP:  # exact whatever mu is, and cheaper
-            problem = RidgeProblem(GivenFactor(p), GivenFactor(q), sampled, estimator.mu_)
+            problem = RidgeProblem(GivenFactor(p), GivenFactor(q), sampled, mu)
             return np.asarray(p.T @ (sampled.sparse(Cholesky().solve(problem).dual) @ q))
-        return solve_in_factors(p, q, sampled, estimator.mu_).core
+        return solve_in_factors(p, q, sampled, mu).core
     return np.asarray(p.T @ (sampled.sparse(centred_values(sampled)) @ q))
 
 
@@ -201,17 +266,17 @@ def _expanded(
     return AdditiveEffects(effects.mean, row, col)
 
 
-def _folds(observations: Observations) -> list[tuple[Observations, Observations]]:
-    """Training and held-out entries, the same for the same observations."""
-    m = observations.m
-    if m < 2:
-        return []
-    count = min(FOLDS, m) if m <= FOLDS_LIMIT else 10
-    label = np.random.default_rng(0).permutation(m) % count
-    chosen = range(count if m <= FOLDS_LIMIT else 1)
-    return [(observations.take(label != k), observations.take(label == k)) for k in chosen]
-
-
 def centred_values(sampled: Sampled) -> Floats:
     """Values less their effects: what the factors have to explain at the start."""
     return sampled.values if sampled.effects is None else sampled.effects.remove(sampled.values)
+
+
+def _broken_down(sampled: Sampled) -> DataError:
+    sizes = f"values up to {np.abs(sampled.values).max():.3g}"
+    if sampled.weights is not None:
+        sizes += f", weights from {sampled.weights.min():.3g} to {sampled.weights.max():.3g}"
+    return DataError(
+        "The fit broke down: numbers of such different size cannot be added in double precision "
+        f"({sizes}). Bring weights closer together (a factor of 1e12 is safe), scale the values "
+        "and the features, or use a larger mu."
+    )

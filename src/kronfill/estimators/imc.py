@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from kronfill._types import Floats, Index
 from kronfill.data import Observations
-from kronfill.estimators.factorised import FactorisedRegressor, fit_in_factors
-from kronfill.estimators.fitted.axes import FactorAxis, FeatureAxis, IndicatorAxis
-from kronfill.estimators.fitted.bilinear import Bilinear
+from kronfill.estimators.base import effects_of
+from kronfill.estimators.factorised import (
+    SMALL,
+    FactorFit,
+    FactorisedRegressor,
+    fit_in_factors,
+    run_record,
+)
+from kronfill.estimators.fitted.axes import ObservedFactor
+from kronfill.estimators.inputs import check_magnitude, sampled_entries
 from kronfill.kernels.features import FeatureTable
-from kronfill.ridge.problem import Sampled
-from kronfill.solvers.alternating import given_pair
 
-__all__ = ["IMC"]
+__all__ = ["IMC", "feature_tables"]
+
+Tables = tuple[FeatureTable | None, FeatureTable | None]
 
 
 class IMC(FactorisedRegressor):
@@ -68,6 +74,8 @@ class IMC(FactorisedRegressor):
     array([[2.]])
     """
 
+    _tables: Tables
+
     def __init__(
         self,
         row_features: Any = None,
@@ -86,47 +94,54 @@ class IMC(FactorisedRegressor):
         self.solver = solver
         self.random_state = random_state
 
-    def _axis_sizes(self) -> tuple[int | None, int | None]:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        tables = self._validated_sides()
+        observations = self._observations(X, y, sample_weight, tables)
+        check_magnitude(observations.values, observations.weights)
+        settings = self._settings()
+        with self._fitting(observations.m, SMALL):
+            mu = self._chosen_mu(observations, tables)
+            found = self._solve(observations, tables, mu, settings, settings.start)
+        found.solution.warn()
+        return self._publish(X, observations, {"_tables": tables}, mu_=mu, **found.attributes)
+
+    def _validated_sides(self) -> Tables:
         self._check_parameters()
-        self._tables = tuple(
+        row, col = (
             None if features is None else FeatureTable.from_data(features)
             for features in (self.row_features, self.col_features)
         )
-        row, col = self._tables
-        return None if row is None else row.n, None if col is None else col.n
+        return row, col
 
-    def _fit_factors(self, observations: Observations) -> None:
-        sampled = self._sampled(observations, self.center)
-        row = _feature_axis(self._tables[0], self.shape_[0], sampled.rows)
-        col = _feature_axis(self._tables[1], self.shape_[1], sampled.cols)
-        state = fit_in_factors(self, row, col, sampled)
-        bases = row.basis(state.w), col.basis(state.h)
-        self.row_coef_, self.col_coef_ = row.coefficients(state.w), col.coefficients(state.h)
-        self.W_, self.H_ = bases[0].known(None), bases[1].known(None)
-        self._model = Bilinear(*bases, None, state.effects, self.shape_)
+    def _scale(self, sides: Tables) -> float:
+        return float(np.prod([1.0 if t is None else _mean_norm(t.values) for t in sides]))
 
-    def _pair(self) -> tuple[Floats, Floats]:
-        return self.row_coef_, self.col_coef_
-
-    def _scale(self) -> float:
-        return float(np.prod([1.0 if t is None else _mean_norm(t.values) for t in self._tables]))
-
-    def _start_values(self, sampled: Sampled, axis: FactorAxis) -> Floats | None:
-        start, rank = self._settings().start, self._rank()
-        if not isinstance(start, str):
-            widths = [
-                size if table is None else table.width
-                for table, size in zip(self._tables, self.shape_, strict=True)
-            ]
-            return axis.values(given_pair(start, ((widths[0], rank), (widths[1], rank)))[1])
-        if start in ("uniform", "gaussian"):
-            width = self._tables[1].width if self._tables[1] else self.shape_[1]
-            return axis.values(self._random(start, width))
-        return None
+    def _solve(
+        self, observations: Observations, sides: Tables, mu: float, settings: Any, start: Any
+    ) -> FactorFit:
+        sampled = sampled_entries(observations, self.center)
+        shape, rank = sampled.shape, self._rank(sampled.shape)
+        row = ObservedFactor.of_features(sides[0], shape[0], sampled.rows)
+        col = ObservedFactor.of_features(sides[1], shape[1], sampled.cols)
+        form, state, solution = fit_in_factors(
+            row, col, sampled, mu, settings, start, rank, self.random_state
+        )
+        coefficients = row.coefficients(state.w), col.coefficients(state.h)
+        attributes = {
+            **run_record(state, solution),
+            **effects_of(form.effects, shape),
+            "row_coef_": coefficients[0],
+            "col_coef_": coefficients[1],
+            "W_": form.row_basis.known(None),
+            "H_": form.col_basis.known(None),
+            "_model": form,
+        }
+        return FactorFit(form, solution, coefficients, attributes)
 
 
-def _feature_axis(table: FeatureTable | None, size: int, index: Index) -> FactorAxis:
-    return IndicatorAxis(size, index) if table is None else FeatureAxis(table, index)
+def feature_tables(estimator: Any) -> Tables | None:
+    """The encoded features that a fitted IMC knows its axes by; None for another method."""
+    return estimator._tables if isinstance(estimator, IMC) else None
 
 
 def _mean_norm(values: Any) -> float:

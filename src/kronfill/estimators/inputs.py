@@ -20,11 +20,13 @@ from kronfill.errors import (
     ParameterError,
     ShapeError,
 )
+from kronfill.ridge.effects import EffectsDesign
+from kronfill.ridge.problem import Mask, Sampled
 
 __all__ = [
-    "as_indices", "check_largest", "check_not_negative", "check_range", "check_shape",
-    "check_smallest", "column", "positions", "random_generator", "several_targets", "two_columns",
-    "weights_of",
+    "as_indices", "as_sampled", "check_largest", "check_magnitude", "check_not_negative",
+    "check_range", "check_shape", "column", "positions", "random_generator", "sampled_entries",
+    "several_targets", "two_columns", "weights_of",
 ]  # fmt: skip
 
 LARGEST = 1e100
@@ -183,8 +185,9 @@ def check_largest(values: Floats, weights: Floats | None) -> None:
         raise DataError(msg)
 
 
-def check_smallest(values: Floats, weights: Floats | None) -> None:
-    """Raise if all values of a target, or all weights, are so small that squares vanish."""
+def check_magnitude(values: Floats, weights: Floats | None) -> None:
+    """Raise if squares overflow, or vanish for all values of a target or all weights."""
+    check_largest(values, weights)
     largest = np.abs(values).max(axis=0).reshape(-1)
     small = np.flatnonzero((largest > 0) & (largest < SMALLEST))
     if len(small):
@@ -201,6 +204,29 @@ def check_smallest(values: Floats, weights: Floats | None) -> None:
             "which changes no prediction."
         )
         raise DataError(msg)
+
+
+def sampled_entries(observations: Observations, center: Any) -> Sampled:
+    """The observations in the form that the solvers take; entries of no weight are dropped."""
+    rows, cols, weights = observations.rows, observations.cols, observations.weights
+    values = observations.values
+    if weights is not None and not weights.all():
+        keep = weights > 0
+        rows, cols, values, weights = rows[keep], cols[keep], values[keep], weights[keep]
+    return as_sampled(rows, cols, values, observations.shape, weights, center)
+
+
+def as_sampled(
+    rows: Index,
+    cols: Index,
+    values: Floats,
+    shape: tuple[int, int],
+    weights: Floats | None,
+    center: Any,
+) -> Sampled:
+    """Entries in the form that the solvers take, with the design of their effects, if any."""
+    design = None if center is None else EffectsDesign(rows, cols, shape, center, weights)
+    return Sampled(Mask(rows, cols, shape, weights), values, design)
 
 
 def check_range(index: Index, size: int, axis: str) -> None:

@@ -2,64 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats
 from kronfill.criteria.exact import best_mu
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
-from kronfill.estimators.base import MatrixRegressor, check_mu, resolve_kernel
+from kronfill.estimators.base import (
+    Kernels,
+    check_mu,
+    effects_of,
+    resolved,
+)
+from kronfill.estimators.fitted.axes import Axis
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear, Factored, Sections
 from kronfill.estimators.fitted.identity_part import IdentityForm, Stacked
-from kronfill.estimators.fitted.priors import AxisPrior, KernelPrior
-from kronfill.estimators.longtables import LongTables
-from kronfill.estimators.suggest import Suggesting
-from kronfill.estimators.updates.dual import OnlineDual
-from kronfill.kernels import as_kernel
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor, kept_system
+from kronfill.estimators.inputs import check_magnitude, sampled_entries, several_targets
+from kronfill.estimators.updates.dual import DualMemory, DualUpdates
 from kronfill.kernels.base import Kernel
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.identity_system import FactorPlusIdentity
-from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
-from kronfill.ridge.problem import targets as each
+from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled, targets
 from kronfill.ridge.trust import vouched
 from kronfill.solvers.auto import as_solver
+from kronfill.streaming.long_table import is_long_table
 
 __all__ = ["KKMCEX"]
 
-_PER_TARGET = (
-    "dual_coef_", "mean_", "row_effects_", "col_effects_", "solution_", "n_iter_", "_model"
-)  # fmt: skip
 
-
-class KernelRegressor(MatrixRegressor):
-    """A method with one kernel per axis."""
-
-    row_kernel: Any
-    col_kernel: Any
-
-    def _axis_sizes(self) -> tuple[int | None, int | None]:
-        # Kernels are checked here, once per fit, before anything else is done.
-        row = None if self.row_kernel is None else as_kernel(self.row_kernel, "row_kernel")
-        if self.col_kernel is self.row_kernel:
-            col = row
-        else:
-            col = None if self.col_kernel is None else as_kernel(self.col_kernel, "col_kernel")
-        self._kernels = (row, col)
-        return None if row is None else row.n, None if col is None else col.n
-
-    def _resolved(self) -> tuple[Kernel, Kernel]:
-        row, col = self._kernels
-        return (
-            resolve_kernel(row, self.shape_[0], "row_kernel"),
-            resolve_kernel(col, self.shape_[1], "col_kernel"),
-        )
-
-
-class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
+class KKMCEX(GaussianProcessRegressor):
     r"""Kronecker kernel matrix completion and extrapolation, equations (4) to (6).
 
     Kernel ridge regression of the observed entries with the kernel K_h (x) K_w over entries:
@@ -135,7 +113,7 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
     array([[2.52, 1.89]])
     """
 
-    solution_: Any
+    dual_coef_: Floats
 
     def __init__(
         self,
@@ -151,30 +129,54 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
         self.center = center
         self.solver = solver
 
-    def _axis_sizes(self) -> tuple[int | None, int | None]:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        kernels = self._validated_sides()
+        if is_long_table(X):
+            return self._fit_long_table(kernels, X, y, sample_weight)
+        several = several_targets(y)
+        first = y if several is None else several[:, 0]
+        observations = self._observations(X, first, sample_weight, kernels)
+        values = observations.values if several is None else several
+        check_magnitude(values, observations.weights)
+        if several is not None and self.mu == "auto":
+            msg = 'mu="auto" chooses for one target at a time; give a number, or fit one by one.'
+            raise ParameterError(msg)
+
+        with self._fitting(observations.m):
+            sampled = sampled_entries(observations, self.center)
+            if several is not None:
+                weights = observations.weights
+                sampled = replace(
+                    sampled, values=several if weights is None else several[weights > 0]
+                )
+            problem = self._problem(resolved(kernels, observations.shape), sampled, 1.0)
+            mu = best_mu(problem) if self.mu == "auto" else float(self.mu)
+            problem = replace(problem, mu=mu)
+            solver = as_solver(self.solver)
+            found = [solver.solve(problem)] if several is None else solver.solve_targets(problem)
+            results = [
+                vouched(one, result, solver.quiet().solve)
+                for one, result in zip(targets(problem), found, strict=True)
+            ]
+            fitted = _attributes(problem, results, observations)
+
+        for result in results:
+            result.solution.warn()
+        system = kept_system(fitted["_model"], results)
+        sides = {"_kernels": kernels}
+        return self._publish(X, observations, sides, mu_=mu, **fitted, _kept_system=system)
+
+    def _validated_sides(self) -> Kernels:
         check_mu(self.mu)
         as_solver(self.solver)
-        return super()._axis_sizes()
+        return self._validated_kernels()
 
-    def _fit(self, observations: Observations) -> None:
-        row_kernel, col_kernel = self._resolved()
-        sampled = self._sampled(observations, self.center)
-        problem = RidgeProblem(row_kernel, col_kernel, sampled, 1.0)
-        self.mu_ = best_mu(problem) if self.mu == "auto" else float(self.mu)
-        problem = RidgeProblem(row_kernel, col_kernel, sampled, self.mu_)
-        solver = as_solver(self.solver)
-        result = vouched(problem, solver.solve(problem), solver.quiet().solve)
-        self._publish(sampled, result, observations)
-        self.solution_.warn()
+    def _problem(self, kernels: tuple[Kernel, Kernel], sampled: Sampled, mu: float) -> RidgeProblem:
+        return RidgeProblem(*kernels, sampled, mu)
 
-    def _publish(self, sampled: Sampled, result: RidgeResult, observations: Observations) -> None:
-        self._set_result(result, observations)
-        self._model = _model(*self._resolved(), sampled, result)
-        self._keep_system(result)
-
-    def _table_bases(self) -> tuple[Basis, Basis]:
+    def _factor_bases(self, kernels: tuple[Kernel, Kernel]) -> tuple[Basis, Basis]:
         made = []
-        for kernel, name in zip(self._resolved(), ("row_kernel", "col_kernel"), strict=True):
+        for kernel, name in zip(kernels, ("row_kernel", "col_kernel"), strict=True):
             split = FactorPlusIdentity.of(kernel)
             if split.identity:
                 msg = (
@@ -186,41 +188,19 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
             made.append(Factored(kernel, split.factor))
         return made[0], made[1]
 
-    def _fit_several(self, observations: Observations, targets: Floats) -> None:
-        if self.mu == "auto":
-            msg = 'mu="auto" chooses for one target at a time; give a number, or fit one by one.'
-            raise ParameterError(msg)
-        row_kernel, col_kernel = self._resolved()
-        sampled = self._sampled(observations, self.center)
-        if observations.weights is not None:
-            targets = targets[observations.weights > 0]
-        self.mu_ = float(self.mu)
-        problem = RidgeProblem(row_kernel, col_kernel, replace(sampled, values=targets), self.mu_)
-        fits = []
-        solver = as_solver(self.solver)
-        for one, found in zip(each(problem), solver.solve_targets(problem), strict=True):
-            result = vouched(one, found, solver.quiet().solve)
-            self._set_result(result, observations)
-            self._model = _model(row_kernel, col_kernel, sampled, result)
-            self.solution_.warn()
-            fits.append({name: vars(self)[name] for name in _PER_TARGET})
-        for name in ("dual_coef_", "mean_", "row_effects_", "col_effects_"):
-            setattr(self, name, np.stack([fit[name] for fit in fits], axis=-1))
-        self.solution_ = tuple(fit["solution_"] for fit in fits)
-        self.n_iter_ = max(fit["n_iter_"] for fit in fits)
-        self._model = Stacked(tuple(fit["_model"] for fit in fits))
+    # The fit, taken apart.
 
     def _bilinear(self) -> Bilinear:
         if isinstance(self._model, Bilinear):
             return self._model
         dual = self._dual()  # several targets are refused there
         assert isinstance(self._model, IdentityForm)
-        sampled = self._sampled(self.observations_, None)
+        sampled = sampled_entries(self.observations_, None)
         return _in_sections(*self._model.kernels, sampled, dual, self._model.row_part.effects)
 
-    def _priors(self) -> tuple[AxisPrior, AxisPrior]:
-        row, col = self._resolved()
-        return KernelPrior(row), KernelPrior(col)
+    def _priors(self) -> tuple[Axis, Axis]:
+        row, col = resolved(self._kernels, self.shape_)
+        return Axis(row), Axis(col)
 
     def _dual(self) -> Floats:
         if self.dual_coef_.ndim > 1:
@@ -232,35 +212,125 @@ class KKMCEX(OnlineDual, LongTables, KernelRegressor, Suggesting):
         weights = self.observations_.weights
         return self.dual_coef_ if weights is None else self.dual_coef_[weights > 0]
 
-    def _set_result(self, result: RidgeResult, observations: Observations) -> None:
-        self.dual_coef_ = result.dual
-        if len(result.dual) < observations.m:  # entries of weight 0 have no part in the sum
-            self.dual_coef_ = np.zeros(observations.m)
-            self.dual_coef_[np.asarray(observations.weights) > 0] = result.dual
-        set_effects(self, result.effects)
-        self.solution_ = result.solution
-        self.n_iter_ = max(1, result.solution.iterations)
+    # Observations that come and go.
+
+    def _updates(self) -> DualUpdates:
+        dual = self._dual()  # several targets are refused there
+        self._stream = self._kept() or DualMemory(self._model, self.center)
+        return DualUpdates(
+            resolved(self._kernels, self.shape_),
+            self.observations_,
+            self.mu_,
+            self.center,
+            as_solver(self.solver),
+            self.solution_.solver,
+            (dual, self._effects()),
+            self._stream,
+            self._dual_factor(),
+        )
+
+    def _renew(self, updates: DualUpdates, found: Any = None) -> None:
+        fitted = _attributes(found.problem, [found.result], found.observations)
+        self.__dict__.update(fitted, observations_=found.observations)
+        updates.memory.form = self._model
+
+    def forget(self, X: Any) -> Self:
+        """Remove observations; the result is that of a fit to the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (k, 2) or Observations
+            Row and column index of each entry to remove.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import kronfill as kf
+        >>> est = kf.KKMCEX([[1.0, 0.5], [0.5, 1.0]]).fit([[0, 0], [1, 0]], [2.0, 4.0])
+        >>> est.forget([[1, 0]]).predict_matrix()
+        array([[1. ],
+               [0.5]])
+        """
+        check_is_fitted(self)
+        self._check_unchanged()
+        rows, cols = (X.rows, X.cols) if isinstance(X, Observations) else self._entries(X)
+        return self._update(lambda updates: updates.forget(rows, cols))
+
+    def revise(self, X: Any, y: Any = None) -> Self:
+        """Correct values; the result is that of a fit to the corrected ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (k, 2) or Observations
+            Row and column index of each entry to correct.
+        y : array-like of shape (k,), optional
+            The values that they should have had; their weights stay.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import kronfill as kf
+        >>> est = kf.KKMCEX([[1.0, 0.5], [0.5, 1.0]]).fit([[0, 0]], [9.0])
+        >>> est.revise([[0, 0]], [2.0]).predict_matrix()
+        array([[1. ],
+               [0.5]])
+        """
+        check_is_fitted(self)
+        self._check_unchanged()
+        new = self._more(X, y, None)
+        return self._update(lambda updates: updates.revise(new))
 
 
-def set_effects(estimator: Any, effects: Any) -> None:
-    """Set mean_, row_effects_ and col_effects_."""
-    n, l = estimator.shape_
-    estimator.mean_ = 0.0 if effects is None else effects.mean
-    estimator.row_effects_ = np.zeros(n) if effects is None else effects.row
-    estimator.col_effects_ = np.zeros(l) if effects is None else effects.col
+def _attributes(
+    problem: RidgeProblem, results: Sequence[RidgeResult], observations: Observations
+) -> dict[str, Any]:
+    """What is published of the solutions: one for each target, several along a last axis."""
+    fits = [_target_attributes(problem, result, observations) for result in results]
+    if len(fits) == 1:
+        return fits[0]
+    joined: dict[str, Any] = {
+        name: np.stack([fit[name] for fit in fits], axis=-1)
+        for name in ("dual_coef_", "mean_", "row_effects_", "col_effects_")
+    }
+    joined["solution_"] = tuple(fit["solution_"] for fit in fits)
+    joined["n_iter_"] = max(fit["n_iter_"] for fit in fits)
+    joined["_model"] = Stacked(tuple(fit["_model"] for fit in fits))
+    return joined
 
 
-def _model(
-    row_kernel: Kernel, col_kernel: Kernel, sampled: Sampled, result: RidgeResult
-) -> Bilinear | IdentityForm:
+def _target_attributes(
+    problem: RidgeProblem, result: RidgeResult, observations: Observations
+) -> dict[str, Any]:
+    dual = result.dual
+    if len(dual) < observations.m:  # entries of weight 0 have no part in the sum
+        dual = np.zeros(observations.m)
+        dual[np.asarray(observations.weights) > 0] = result.dual
+    return {
+        "dual_coef_": dual,
+        **effects_of(result.effects, observations.shape),
+        "solution_": result.solution,
+        "n_iter_": max(1, result.solution.iterations),
+        "_model": _form(problem, result),
+    }
+
+
+def _form(problem: RidgeProblem, result: RidgeResult) -> Bilinear | IdentityForm:
+    """F as a function of row and column."""
+    row, col = cast("tuple[Kernel, Kernel]", (problem.row_kernel, problem.col_kernel))
+    sampled, effects = problem.sampled, result.effects
     if result.with_identity is not None:
-        kernels = (row_kernel, col_kernel)
-        return IdentityForm.of(kernels, result.with_identity, sampled, result.dual, result.effects)
+        return IdentityForm.of((row, col), result.with_identity, sampled, result.dual, effects)
     if result.primal is not None:
         p = result.primal
-        row, col = Factored(row_kernel, p.row), Factored(col_kernel, p.col)
-        return Bilinear(row, col, p.core, result.effects, sampled.shape)
-    return _in_sections(row_kernel, col_kernel, sampled, result.dual, result.effects)
+        bases = Factored(row, p.row), Factored(col, p.col)
+        return Bilinear(*bases, p.core, effects, sampled.shape)
+    return _in_sections(row, col, sampled, result.dual, effects)
 
 
 def _in_sections(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,10 +10,24 @@ import numpy as np
 from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
-from kronfill.estimators.factorised import FactorisedRegressor, fit_in_factors
-from kronfill.estimators.fitted.axes import FactorAxis, KernelAxis
+from kronfill.estimators.base import (
+    KernelRegressor,
+    Kernels,
+    effects_of,
+    resolved,
+)
+from kronfill.estimators.factorised import (
+    SMALL,
+    FactorFit,
+    FactorisedRegressor,
+    alternated,
+    fit_in_factors,
+    random_factor,
+    run_record,
+)
+from kronfill.estimators.fitted.axes import ObservedFactor
 from kronfill.estimators.fitted.bilinear import Bilinear, Combined, Sections
-from kronfill.estimators.kkmcex import KernelRegressor, set_effects
+from kronfill.estimators.inputs import check_magnitude, sampled_entries
 from kronfill.kernels.base import Kernel
 from kronfill.ridge.problem import Sampled
 from kronfill.solvers.alternating import ALS, given_pair
@@ -93,71 +107,91 @@ class KMC(FactorisedRegressor, KernelRegressor):
         self.solver = solver
         self.random_state = random_state
 
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        kernels = self._validated_sides()
+        observations = self._observations(X, y, sample_weight, kernels)
+        check_magnitude(observations.values, observations.weights)
+        settings = self._settings()
+        with self._fitting(observations.m, SMALL):
+            mu = self._chosen_mu(observations, kernels)
+            found = self._solve(observations, kernels, mu, settings, settings.start)
+        found.solution.warn()
+        return self._publish(X, observations, {"_kernels": kernels}, mu_=mu, **found.attributes)
+
     def _settings(self) -> Any:
         return self.solver if isinstance(self.solver, RowWise) else super()._settings()
 
-    def _axis_sizes(self) -> tuple[int | None, int | None]:
+    def _validated_sides(self) -> Kernels:
         self._check_parameters()
         if isinstance(self.solver, RowWise) and self.center is not None:
             msg = "RowWise is the paper's solver, which has no effects; use center=None."
             raise ParameterError(msg)
-        return super()._axis_sizes()
+        return self._validated_kernels()
 
-    def _fit_factors(self, observations: Observations) -> None:
-        row_kernel, col_kernel = self._resolved()
-        sampled = self._sampled(observations, self.center)
-        if isinstance(self.solver, RowWise):
-            self._fit_rowwise(row_kernel, col_kernel, sampled)
-        else:
-            row = KernelAxis(row_kernel, sampled.rows)
-            col = KernelAxis(col_kernel, sampled.cols)
-            state = fit_in_factors(self, row, col, sampled)
-            bases = row.basis(state.w), col.basis(state.h)
-            self._model = Bilinear(*bases, None, state.effects, self.shape_)
-            self.W_, self.H_ = bases[0].known(None), bases[1].known(None)
+    def _scale(self, sides: Kernels) -> float:
+        means = [1.0 if kernel is None else kernel.diagonal().mean() for kernel in sides]
+        return float(np.prod(np.sqrt(means)))
 
-    def _checked(self) -> dict[str, Any]:
-        row_kernel, col_kernel = self._resolved()
-        return {"row_kernel": row_kernel, "col_kernel": col_kernel}
+    def _solve(
+        self, observations: Observations, sides: Kernels, mu: float, settings: Any, start: Any
+    ) -> FactorFit:
+        sampled = sampled_entries(observations, self.center)
+        kernels = resolved(sides, sampled.shape)
+        if isinstance(settings, RowWise):
+            return self._solve_row_wise(kernels, sampled, mu, settings, start)
+        rank = self._rank(sampled.shape)
+        row = ObservedFactor.of_kernel(kernels[0], sampled.rows)
+        col = ObservedFactor.of_kernel(kernels[1], sampled.cols)
+        form, state, solution = fit_in_factors(
+            row, col, sampled, mu, settings, start, rank, self.random_state
+        )
+        w, h = form.row_basis.known(None), form.col_basis.known(None)
+        attributes = {
+            **run_record(state, solution),
+            **effects_of(form.effects, form.shape),
+            "_model": form,
+            "W_": w,
+            "H_": h,
+        }
+        return FactorFit(form, solution, (w, h), attributes)
 
-    def _scale(self) -> float:
-        return float(np.prod([np.sqrt(kernel.diagonal().mean()) for kernel in self._resolved()]))
-
-    def _start_values(self, sampled: Sampled, axis: FactorAxis) -> Floats | None:
-        """H at the observed columns, unless the start is worked out in factor space."""
-        start, rank = self._settings().start, self._rank()
-        if not isinstance(start, str):
-            n, l = sampled.shape
-            return given_pair(start, ((n, rank), (l, rank)))[1][axis.items]
-        if start in ("uniform", "gaussian"):
-            return self._random(start, sampled.shape[1])[axis.items]
-        return None
-
-    def _fit_rowwise(self, row_kernel: Kernel, col_kernel: Kernel, sampled: Sampled) -> None:
-        n, l = sampled.shape
-        rank, start = self._rank(), self._settings().start
-        row_inverse = _kept_inverse(row_kernel, "row_kernel")
-        col_inverse = _kept_inverse(col_kernel, "col_kernel")
+    def _solve_row_wise(
+        self,
+        kernels: tuple[Kernel, Kernel],
+        sampled: Sampled,
+        mu: float,
+        settings: RowWise,
+        start: Any,
+    ) -> FactorFit:
+        (n, l), rank = sampled.shape, self._rank(sampled.shape)
+        inverses = (
+            _kept_inverse(kernels[0], "row_kernel"),
+            _kept_inverse(kernels[1], "col_kernel"),
+        )
         if not isinstance(start, str):
             w, h = given_pair(start, ((n, rank), (l, rank)))
         elif start in ("uniform", "gaussian"):
-            both = self._random(start, n + l)
+            both = random_factor(start, self.random_state, (n + l, rank))
             w, h = both[:n], both[n:]
-        else:
-            first = KMC(row_kernel, col_kernel, rank, self.mu, solver=ALS(sweeps=1, start=start))
-            row = KernelAxis(row_kernel, sampled.rows)
-            col = KernelAxis(col_kernel, sampled.cols)
-            first.shape_, first.mu_ = self.shape_, self.mu_
-            state = fit_in_factors(first, row, col, sampled)
-            w, h = row.basis(state.w).known(None), col.basis(state.h).known(None)
-        problem = RowWiseAlternation((row_inverse, col_inverse), sampled, self.mu_, w)
-        state = self._run(problem, h, sampled)
-        self.W_, self.H_ = state.w, state.h
+        else:  # one exact sweep
+            row = ObservedFactor.of_kernel(kernels[0], sampled.rows)
+            col = ObservedFactor.of_kernel(kernels[1], sampled.cols)
+            first, _, _ = fit_in_factors(row, col, sampled, mu, ALS(sweeps=1), start, rank, 0)
+            w, h = first.row_basis.known(None), first.col_basis.known(None)
+        problem = RowWiseAlternation(inverses, sampled, mu, w)
+        state, solution = alternated(problem, h, sampled, settings)
         # W = K_w (K_w^-1 W): the representer form extends to new rows.
-        row_basis = Combined(Sections(row_kernel, np.arange(n)), row_inverse @ state.w)
-        col_basis = Combined(Sections(col_kernel, np.arange(l)), col_inverse @ state.h)
-        self._model = Bilinear(row_basis, col_basis, None, None, self.shape_)
-        set_effects(self, None)
+        row_basis = Combined(Sections(kernels[0], np.arange(n)), inverses[0] @ state.w)
+        col_basis = Combined(Sections(kernels[1], np.arange(l)), inverses[1] @ state.h)
+        form = Bilinear(row_basis, col_basis, None, None, sampled.shape)
+        attributes = {
+            **run_record(state, solution),
+            "W_": state.w,
+            "H_": state.h,
+            "_model": form,
+            **effects_of(None, sampled.shape),
+        }
+        return FactorFit(form, solution, (state.w, state.h), attributes)
 
 
 def _kept_inverse(kernel: Kernel, name: str) -> Floats:

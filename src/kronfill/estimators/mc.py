@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
-from kronfill.estimators.base import check_rank
-from kronfill.estimators.factorised import FactorisedRegressor, centred_values
+from kronfill.estimators.base import Kernels, check_rank, effects_of
+from kronfill.estimators.factorised import (
+    SMALL,
+    FactorFit,
+    FactorisedRegressor,
+    alternated,
+    centred_values,
+    random_factor,
+    run_record,
+)
 from kronfill.estimators.fitted.bilinear import Bilinear, ValueBasis
-from kronfill.estimators.kkmcex import set_effects
-from kronfill.ridge.problem import Sampled
+from kronfill.estimators.inputs import check_magnitude, random_generator, sampled_entries
+from kronfill.kernels import identity
 from kronfill.solvers.alternating import given_pair, leading_pair
 from kronfill.solvers.half_steps import RowAlternation
 
@@ -86,7 +93,22 @@ class MC(FactorisedRegressor):
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def _axis_sizes(self) -> tuple[int | None, int | None]:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        sides = self._validated_sides()
+        observations = self._observations(X, y, sample_weight, sides)
+        check_magnitude(observations.values, observations.weights)
+        (n, l), rank = observations.shape, self._rank(observations.shape)
+        settings = self._settings()
+        start = settings.start
+        if self.warm_start and getattr(self, "H_", np.empty(0)).shape == (l, rank):
+            start = np.zeros((n, rank)), self.H_  # a sweep begins by solving for W
+        with self._fitting(observations.m, SMALL):
+            mu = self._chosen_mu(observations, sides)
+            found = self._solve(observations, sides, mu, settings, start)
+        found.solution.warn()
+        return self._publish(X, observations, {}, mu_=mu, **found.attributes)
+
+    def _validated_sides(self) -> Kernels:
         self._check_parameters()
         if self.shape is None:
             return None, None
@@ -95,25 +117,29 @@ class MC(FactorisedRegressor):
         except (TypeError, ValueError):
             msg = f"shape must be two positive integers or None, got {self.shape!r}."
             raise ParameterError(msg) from None
-        return n, l
+        return identity(n), identity(l)
 
-    def _fit_factors(self, observations: Observations) -> None:
-        sampled = self._sampled(observations, self.center)
-        h = self._start(sampled)
-        state = self._run(RowAlternation(sampled, self.mu_), h, sampled)
-        self.W_, self.H_ = state.w, state.h
-        set_effects(self, state.effects)
-        bases = ValueBasis(self.W_), ValueBasis(self.H_)
-        self._model = Bilinear(*bases, None, state.effects, self.shape_)
-
-    def _start(self, sampled: Sampled) -> Floats:
-        rank, (n, l) = self._rank(), sampled.shape
-        if self.warm_start and getattr(self, "H_", np.empty(0)).shape == (l, rank):
-            return self.H_
-        start = self._settings().start
+    def _solve(
+        self, observations: Observations, sides: Kernels, mu: float, settings: Any, start: Any
+    ) -> FactorFit:
+        sampled = sampled_entries(observations, self.center)
+        (n, l), rank = sampled.shape, self._rank(sampled.shape)
         if not isinstance(start, str):
-            return given_pair(start, ((n, rank), (l, rank)))[1]
-        if start in ("uniform", "gaussian"):
-            return self._random(start, l)
-        # KKMCEX with identity kernels is the observed matrix, shrunk: the same singular vectors.
-        return leading_pair(sampled.sparse(centred_values(sampled)), rank, self._rng())[1]
+            h = given_pair(start, ((n, rank), (l, rank)))[1]
+        elif start in ("uniform", "gaussian"):
+            h = random_factor(start, self.random_state, (l, rank))
+        else:
+            # KKMCEX with identity kernels is the observed matrix, shrunk: same singular vectors.
+            rng = random_generator(self.random_state)
+            h = leading_pair(sampled.sparse(centred_values(sampled)), rank, rng)[1]
+        state, solution = alternated(RowAlternation(sampled, mu), h, sampled, settings)
+        bases = ValueBasis(state.w), ValueBasis(state.h)
+        form = Bilinear(*bases, None, state.effects, sampled.shape)
+        attributes = {
+            **run_record(state, solution),
+            "W_": state.w,
+            "H_": state.h,
+            **effects_of(state.effects, sampled.shape),
+            "_model": form,
+        }
+        return FactorFit(form, solution, (state.w, state.h), attributes)

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.linalg
+from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats
 from kronfill.criteria.exact import best_mu
-from kronfill.data import Observations
 from kronfill.errors import ParameterError
-from kronfill.estimators.base import check_mu
-from kronfill.estimators.fitted.bilinear import Basis, Bilinear, Combined, Factored
-from kronfill.estimators.fitted.priors import AxisPrior, CutPrior
-from kronfill.estimators.kkmcex import KernelRegressor, set_effects
-from kronfill.estimators.longtables import LongTables
-from kronfill.estimators.suggest import Suggesting
-from kronfill.estimators.updates.sums import OnlineSums
+from kronfill.estimators.base import (
+    Kernels,
+    check_mu,
+    effects_of,
+    resolved,
+)
+from kronfill.estimators.fitted.axes import Axis
+from kronfill.estimators.fitted.bilinear import Bilinear, Combined, Factored
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor, kept_system
+from kronfill.estimators.inputs import check_largest, check_magnitude, sampled_entries
+from kronfill.estimators.posterior import GaussianProcess
+from kronfill.estimators.updates.sums import SummedProcess, SumUpdates
 from kronfill.kernels.base import Kernel
-from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
+from kronfill.online.summed_posterior import nothing_sampled
+from kronfill.ridge.problem import RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.ridge.trust import vouched
 from kronfill.solvers.auto import as_solver, solve_in_factors
 from kronfill.solvers.half_steps import GivenFactor
+from kronfill.streaming.long_table import is_long_table
 
 __all__ = ["RRMCEX"]
 
 
-class RRMCEX(OnlineSums, LongTables, KernelRegressor, Suggesting):
+class RRMCEX(GaussianProcessRegressor):
     r"""Ridge regression matrix completion and extrapolation.
 
     KKMCEX with each kernel cut to its leading eigenvectors: F = Phi_w X Phi_h^T with
@@ -77,6 +84,9 @@ class RRMCEX(OnlineSums, LongTables, KernelRegressor, Suggesting):
     ((6, 5), 1.0)
     """
 
+    coef_: Floats
+    _bases: tuple[Combined, Combined]
+
     def __init__(
         self,
         row_kernel: Any = None,
@@ -95,65 +105,197 @@ class RRMCEX(OnlineSums, LongTables, KernelRegressor, Suggesting):
         self.center = center
         self.solver = solver
 
-    def _axis_sizes(self) -> tuple[int | None, int | None]:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        kernels = self._validated_sides()
+        if is_long_table(X):
+            return self._fit_long_table(kernels, X, y, sample_weight)
+        observations = self._observations(X, y, sample_weight, kernels)
+        check_magnitude(observations.values, observations.weights)
+
+        with self._fitting(observations.m):
+            row_kernel, col_kernel = resolved(kernels, observations.shape)
+            sampled = sampled_entries(observations, self.center)
+            bases = self._factor_bases((row_kernel, col_kernel))
+            row, col = (GivenFactor(basis.known(None)) for basis in bases)
+            problem = RidgeProblem(row, col, sampled, 1.0)
+            mu = best_mu(problem) if self.mu == "auto" else float(self.mu)
+            solver = as_solver(self.solver)
+
+            def solved(sampled: Sampled, solver: RidgeSolver) -> RidgeResult:
+                return solve_in_factors(row.phi, col.phi, sampled, mu, solver).over(row, col)
+
+            asked = RidgeProblem(
+                row_kernel if bases[0].left_out else row,
+                col_kernel if bases[1].left_out else col,
+                sampled,
+                mu,
+            )
+            quiet = solver.quiet()
+            result = vouched(
+                asked, solved(sampled, solver), lambda other: solved(other.sampled, quiet)
+            )
+            assert result.primal is not None
+            core = result.primal.core
+
+        result.solution.warn()
+        form = Bilinear(*bases, core, result.effects, observations.shape)
+        return self._publish(
+            X,
+            observations,
+            {"_kernels": kernels},
+            row_rank_=row.phi.shape[1],
+            col_rank_=col.phi.shape[1],
+            mu_=mu,
+            _bases=bases,
+            coef_=core,
+            **effects_of(result.effects, observations.shape),
+            solution_=result.solution,
+            n_iter_=max(1, result.solution.iterations),
+            _model=form,
+            _kept_system=kept_system(form, [result]),
+        )
+
+    def _validated_sides(self) -> Kernels:
         check_mu(self.mu)
         _check_cut(self.row_rank, "row_rank")
         _check_cut(self.col_rank, "col_rank")
-        return super()._axis_sizes()
+        return self._validated_kernels()
 
-    def _fit(self, observations: Observations) -> None:
-        row_kernel, col_kernel = self._resolved()
-        sampled = self._sampled(observations, self.center)
-        row_basis = _leading(row_kernel, self.row_rank)
-        col_basis = _leading(col_kernel, self.col_rank)
-        row_phi, col_phi = row_basis.known(None), col_basis.known(None)
-        self.row_rank_, self.col_rank_ = row_phi.shape[1], col_phi.shape[1]
-        row, col = GivenFactor(row_phi), GivenFactor(col_phi)
-        problem = RidgeProblem(row, col, sampled, 1.0)
-        self.mu_ = best_mu(problem) if self.mu == "auto" else float(self.mu)
-        solver = as_solver(self.solver)
+    def _problem(self, kernels: tuple[Kernel, Kernel], sampled: Sampled, mu: float) -> RidgeProblem:
+        row, col = (GivenFactor(basis.known(None)) for basis in self._factor_bases(kernels))
+        return RidgeProblem(row, col, sampled, mu)
 
-        def solved(sampled: Sampled, solver: RidgeSolver) -> RidgeResult:
-            found = solve_in_factors(row_phi, col_phi, sampled, self.mu_, solver)
-            return found.over(row, col)
+    def _factor_bases(self, kernels: tuple[Kernel, Kernel]) -> tuple[Combined, Combined]:
+        return _leading(kernels[0], self.row_rank), _leading(kernels[1], self.col_rank)
 
-        asked = RidgeProblem(
-            row_kernel if row_basis.left_out else row,
-            col_kernel if col_basis.left_out else col,
-            sampled,
-            self.mu_,
-        )
-        quiet = solver.quiet()
-        result = vouched(asked, solved(sampled, solver), lambda other: solved(other.sampled, quiet))
-        assert result.primal is not None
-        self._bases = (row_basis, col_basis)
-        self.coef_ = result.primal.core
-        set_effects(self, result.effects)
-        self.solution_ = result.solution
-        self.n_iter_ = max(1, result.solution.iterations)
-        self._model = Bilinear(row_basis, col_basis, self.coef_, result.effects, self.shape_)
-        self._keep_system(result)
-        self.solution_.warn()
+    def _table_attributes(self, form: Bilinear) -> dict[str, Any]:
+        core = cast("Floats", form.core)
+        return {
+            "_bases": (form.row_basis, form.col_basis),
+            "coef_": core,
+            "row_rank_": core.shape[0],
+            "col_rank_": core.shape[1],
+        }
 
-    def _table_bases(self) -> tuple[Basis, Basis]:
-        row, col = self._resolved()
-        return _leading(row, self.row_rank), _leading(col, self.col_rank)
+    # The fit, taken apart.
 
-    def _keep(self, bases: tuple[Basis, Basis], result: CoreResult) -> None:
-        super()._keep(bases, result)
-        self._bases = bases
-        self.coef_ = result.core
-        self.row_rank_, self.col_rank_ = result.core.shape
-
-    def _priors(self) -> tuple[AxisPrior, AxisPrior]:
-        row, col = self._resolved()
-        left, right = self._bases
-        return CutPrior(left, row), CutPrior(right, col)
+    def _priors(self) -> tuple[Axis, Axis]:
+        row, col = resolved(self._kernels, self.shape_)
+        return Axis(row, self._bases[0]), Axis(col, self._bases[1])
 
     def _dual(self) -> Floats:
-        s = self._sampled(self.observations_, self.center)
+        s = sampled_entries(self.observations_, self.center)
         rest = s.values - self._model.pairs(s.rows, s.cols)
         return (rest if s.weights is None else s.weights * rest) / self.mu_
+
+    def _gaussian_process(self) -> GaussianProcess:
+        if "observations_" in vars(self):
+            return super()._gaussian_process()
+        self._check_unchanged()
+        sums, none = self._updates().sums, nothing_sampled(self.shape_)
+        return SummedProcess(self._priors(), none, self.mu_, self.center, sums.least, sums)
+
+    # Observations that come and go: sums are kept of them.
+
+    def _updates(self) -> SumUpdates:
+        """The sums over the observations so far, made from the fitted ones where there are none."""
+        kept: SumUpdates | None = self._kept()
+        if kept is None:
+            kept = SumUpdates.of(self._bases, self.mu_, self.center, self.observations_)
+            kept.form = self._model
+            self._stream = kept
+        return kept
+
+    def _renew(self, updates: SumUpdates, found: Any = None) -> None:
+        updates.form, solution = updates.solved()
+        self.__dict__.pop("observations_", None)  # let go: the sums are enough
+        self.__dict__.update(
+            coef_=updates.sums.core,
+            **effects_of(updates.form.effects, self.shape_),
+            solution_=solution,
+            n_iter_=1,
+            _model=updates.form,
+            _from_table=True,
+        )
+
+    def _begin(self) -> None:
+        self._renew(self._updates())
+        self.solution_.warn(stacklevel=4)
+
+    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Remove observations; the result is that of a fit to the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (k, 2) or Observations
+            Row and column index of each entry to remove.
+        y : array-like of shape (k,), optional
+            The values they had: they were not kept.
+        sample_weight : array-like of shape (k,), optional
+            The weights they had.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        What was never added cannot be told from what was, unless a row or column has fewer
+        observations, or the sums become those of no observations; both are errors.
+
+        Examples
+        --------
+        >>> import numpy as np, kronfill as kf
+        >>> k = kf.kernels.rbf(np.linspace(0, 1, 20), length_scale=0.3)
+        >>> X, y = np.argwhere(np.ones((20, 20))), np.arange(400.0)
+        >>> est = kf.RRMCEX(k, k, row_rank=3, col_rank=3).partial_fit(X, y)
+        >>> coef = est.forget(X[300:], y[300:]).coef_
+        >>> bool(np.allclose(coef, est.fit(X[:300], y[:300]).coef_))
+        True
+        """
+        check_is_fitted(self)
+        self._check_unchanged()
+        gone = self._more(X, y, sample_weight)
+        return self._update(lambda updates: updates.forget(gone))
+
+    def revise(self, X: Any, y: Any, y_old: Any, sample_weight: Any = None) -> Self:
+        """Correct values; the result is that of a fit to the corrected ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (k, 2)
+            Row and column index of each entry to correct.
+        y : array-like of shape (k,)
+            The values that they should have had.
+        y_old : array-like of shape (k,)
+            The values they had: they were not kept.
+        sample_weight : array-like of shape (k,), optional
+            The weights they had; they stay.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np, kronfill as kf
+        >>> est = kf.RRMCEX(np.eye(2), np.eye(2), row_rank=2, col_rank=2)
+        >>> est = est.partial_fit([[0, 0], [1, 1]], [1.0, 7.0])
+        >>> est.revise([[1, 1]], [2.0], [7.0]).predict_matrix()
+        array([[0.5, 0. ],
+               [0. , 1. ]])
+        """
+        check_is_fitted(self)
+        self._check_unchanged()
+        old, new = (self._more(X, v, sample_weight) for v in (y_old, y))
+        check_largest(new.values, new.weights)
+        return self._update(lambda updates: updates.revise(old, new))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Copies and pickles take the sums along: they cannot be made again.
+        make, args, state, *rest = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))
+        stream = vars(self).get("_stream")
+        return (make, args, state if stream is None else {**state, "_stream": stream}, *rest)
 
 
 def _check_cut(rank: Any, name: str) -> None:

@@ -13,17 +13,15 @@ from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.data._arrays import real_array
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
-from kronfill.estimators.base import check_rank
-from kronfill.estimators.explain import Explained
-from kronfill.estimators.inputs import check_range
+from kronfill.estimators.explain import names_of
+from kronfill.estimators.inputs import as_sampled
 from kronfill.estimators.posterior import GaussianProcess
-from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.free_effects import FreeEffects
-from kronfill.ridge.problem import Mask, Sampled
+from kronfill.ridge.problem import Sampled
 from kronfill.uncertainty.design import greedy_variance, unlocked
 from kronfill.uncertainty.expected import expected_variance
 
-__all__ = ["Suggesting", "Suggestion"]
+__all__ = ["Suggestion", "suggestion"]
 
 
 METHODS = ("variance", "leverage")
@@ -88,130 +86,76 @@ class Suggestion:
         return "\n".join([*lines, "  ..."] if len(self) > 20 else lines)
 
 
-class Suggesting(Explained):
-    """Adds suggestions to a method whose uncertainty is known."""
+def suggestion(
+    process: GaussianProcess,
+    obs: Observations,
+    n: int,
+    candidates: tuple[Index, Index] | None,
+    cost: Any,
+    method: str,
+    random_state: Any,
+) -> Suggestion:
+    """Choose ``n`` of the candidates, by default of all entries that are not observed."""
+    if method not in METHODS:
+        msg = f"method must be one of {METHODS}, got {method!r}."
+        raise ParameterError(msg)
+    rng = np.random.default_rng(random_state)
+    rows, cols = _unobserved(obs) if candidates is None else _checked(obs, *candidates)
+    prices = _prices(cost, rows, cols, obs.shape)
+    if n > len(rows):
+        msg = f"n = {n} entries were asked for, but there are only {len(rows)} candidates."
+        raise ParameterError(msg)
+    if method == "leverage":
+        at, variance = _by_leverage(process, rows, cols, prices, n, rng)
+        share = None
+    else:
+        most, stand = CANDIDATES, TARGETS
+        if process.by_solves:
+            most, stand = SOLVED_CANDIDATES, SOLVED_TARGETS
+        if candidates is None and len(rows) > max(most, n):
+            drawn = np.sort(rng.choice(len(rows), size=max(most, n), replace=False))
+            rows, cols, prices = rows[drawn], cols[drawn], prices[drawn]
+        targets = _drawn(obs, stand, rng)
+        at, variance, share = _by_variance(process, (rows, cols), targets, prices, n)
+    return Suggestion(
+        rows[at],
+        cols[at],
+        np.sqrt(process.signal_variance * variance),
+        share,
+        prices[at],
+        names_of(obs.row_labels, rows[at]),
+        names_of(obs.col_labels, cols[at]),
+    )
 
-    def suggest(
-        self,
-        n: int,
-        candidates: Any = None,
-        cost: Any = None,
-        method: str = "variance",
-        random_state: Any = 0,
-    ) -> Suggestion:
-        """Choose the entries whose observation would most reduce uncertainty.
 
-        Parameters
-        ----------
-        n : int
-            How many entries.
-        candidates : array-like of shape (c, 2), optional
-            The entries to choose from, not observed yet; all that are not by default.
-        cost : array-like of shape (c,) or (N, L), optional
-            What it costs to measure each candidate (each entry of the table); 1 by default. Entries
-            are chosen by what they bring per unit of cost.
-        method : {"variance", "leverage"}, default="variance"
-            "variance" takes one entry after the other, each time the one that takes most off the
-            total variance of all entries not observed, given those taken before. "leverage" draws
-            entries at random in proportion to their ridge leverage scores, from the numbers of
-            observations in rows and columns alone: cheap at any size.
-        random_state : int, Generator or None, default=0
-            Seed of "leverage", and of the entries looked at in a large table.
-
-        Returns
-        -------
-        Suggestion
-
-        Notes
-        -----
-        Reducing the *total* variance is preferred to taking the most uncertain entry: the most
-        uncertain ones are often those that have nothing to do with any other. The values observed
-        so far do not matter, only where they are. Where more than 10,000 entries are not observed,
-        10,000 candidates are drawn, and 1,000 entries stand for all in the total variance; 300 and
-        100 where the system is too large for a factorisation and each of them is a solve.
-
-        With row or column effects, entries of infinite variance come first: those that make the
-        effects of most entries known.
-
-        Examples
-        --------
-        >>> import numpy as np, kronfill as kf
-        >>> days = kf.kernels.rbf(np.arange(5.0), length_scale=1.0)
-        >>> est = kf.KKMCEX(days, None, mu=0.1).fit([[0, 0]], [1.0])
-        >>> np.asarray(est.suggest(2))
-        array([[3, 0],
-               [2, 0]])
-        """
-        reading = self._reading
-        check_rank(n, "n")
-        if method not in METHODS:
-            msg = f"method must be one of {METHODS}, got {method!r}."
-            raise ParameterError(msg)
-        rng = np.random.default_rng(random_state)
-        rows, cols = self._candidates(candidates)
-        prices = _prices(cost, rows, cols, self.shape_)
-        if n > len(rows):
-            msg = f"n = {n} entries were asked for, but there are only {len(rows)} candidates."
-            raise ParameterError(msg)
-        if method == "leverage":
-            at, variance = _by_leverage(reading, rows, cols, prices, n, rng)
-            share = None
-        else:
-            most, stand = CANDIDATES, TARGETS
-            if reading.by_solves:
-                most, stand = SOLVED_CANDIDATES, SOLVED_TARGETS
-            if candidates is None and len(rows) > max(most, n):
-                drawn = np.sort(rng.choice(len(rows), size=max(most, n), replace=False))
-                rows, cols, prices = rows[drawn], cols[drawn], prices[drawn]
-            targets = _drawn(self.observations_, stand, rng)
-            at, variance, share = _by_variance(reading, (rows, cols), targets, prices, n)
-        obs = self.observations_
-        return Suggestion(
-            rows[at],
-            cols[at],
-            np.sqrt(reading.signal_variance * variance),
-            share,
-            prices[at],
-            _names(obs.row_labels, rows[at]),
-            _names(obs.col_labels, cols[at]),
-        )
-
-    def _candidates(self, candidates: Any) -> tuple[Index, Index]:
-        """The entries to choose from, checked."""
-        obs, l = self.observations_, self.shape_[1]
-        if candidates is None:
-            return _unobserved(obs)
-        rows, cols = self._pairs(candidates, reset=False)
-        check_range(rows, self.shape_[0], "row")
-        check_range(cols, self.shape_[1], "column")
-        key = rows * l + cols
-        known = np.flatnonzero(np.isin(key, obs.rows * l + obs.cols))
-        if len(known):
-            entry = (int(rows[known[0]]), int(cols[known[0]]))
-            msg = (
-                f"{len(known)} candidates, the first {entry}, are observed already; leave them out."
-            )
-            raise DataError(msg)
-        if len(np.unique(key)) < len(key):
-            msg = "The candidates name an entry more than once; give each of them once."
-            raise DuplicateEntryError(msg)
-        return rows, cols
+def _checked(obs: Observations, rows: Index, cols: Index) -> tuple[Index, Index]:
+    """Candidates none of which is observed, each named once."""
+    key = rows * obs.shape[1] + cols
+    known = np.flatnonzero(np.isin(key, obs.rows * obs.shape[1] + obs.cols))
+    if len(known):
+        entry = (int(rows[known[0]]), int(cols[known[0]]))
+        msg = f"{len(known)} candidates, the first {entry}, are observed already; leave them out."
+        raise DataError(msg)
+    if len(np.unique(key)) < len(key):
+        msg = "The candidates name an entry more than once; give each of them once."
+        raise DuplicateEntryError(msg)
+    return rows, cols
 
 
 def _by_variance(
-    reading: GaussianProcess,
+    process: GaussianProcess,
     candidates: tuple[Index, Index],
     targets: tuple[Index, Index],
     cost: Floats,
     n: int,
 ) -> tuple[Index, Floats, Floats]:
     """Entries that make effects known, then those that take most off the total variance."""
-    first, sampled = _connecting(reading, *candidates, cost, n)
-    posterior = reading.posterior_given(sampled) if first else reading.posterior
-    goal = reading.targets(*targets)
+    first, sampled = _connecting(process, *candidates, cost, n)
+    posterior = process.posterior_given(sampled) if first else process.posterior
+    goal = process.targets(*targets)
     goal = goal.take(posterior.finite(goal))
     left = np.setdiff1d(np.arange(len(cost)), first)
-    some = reading.targets(candidates[0][left], candidates[1][left])
+    some = process.targets(candidates[0][left], candidates[1][left])
     left = left[posterior.finite(some)]
     count = min(n - len(first), len(left))
     if count < n - len(first):  # what is left has nothing in common with anything observed
@@ -223,7 +167,7 @@ def _by_variance(
     at = np.array(first, dtype=np.intp)
     variance, share = np.full(len(first), np.inf), np.zeros(len(first))
     if count:
-        some = reading.targets(candidates[0][left], candidates[1][left])
+        some = process.targets(candidates[0][left], candidates[1][left])
         choice = greedy_variance(posterior, some, goal, cost[left], count)
         at = np.concatenate([at, left[choice.at]])
         variance = np.concatenate([variance, choice.variance])
@@ -232,11 +176,11 @@ def _by_variance(
 
 
 def _connecting(
-    reading: GaussianProcess, rows: Index, cols: Index, cost: Floats, n: int
+    process: GaussianProcess, rows: Index, cols: Index, cost: Floats, n: int
 ) -> tuple[list[int], Sampled]:
     """Candidates that make effects known, those of most entries first, and the data with them."""
     taken: list[int] = []
-    sampled = reading.sampled
+    sampled = process.sampled
     if sampled.effects is None:
         return taken, sampled
     while len(taken) < n:
@@ -257,14 +201,12 @@ def _with_entry(s: Sampled, row: int, col: int) -> Sampled:
     """One more observation of weight 1; its value plays no part in a variance."""
     rows, cols = np.append(s.rows, row), np.append(s.cols, col)
     weights = None if s.weights is None else np.append(s.weights, 1.0)
-    design = None
-    if s.effects is not None:
-        design = EffectsDesign(rows, cols, s.shape, s.effects.kind, weights)
-    return Sampled(Mask(rows, cols, s.shape, weights), np.append(s.values, 0.0), design)
+    kind = None if s.effects is None else s.effects.kind
+    return as_sampled(rows, cols, np.append(s.values, 0.0), s.shape, weights, kind)
 
 
 def _by_leverage(
-    reading: GaussianProcess,
+    process: GaussianProcess,
     rows: Index,
     cols: Index,
     cost: Floats,
@@ -272,9 +214,9 @@ def _by_leverage(
     rng: np.random.Generator,
 ) -> tuple[Index, Floats]:
     """Draw entries in proportion to leverage over cost, without replacement."""
-    row, col = (prior.split for prior in reading.priors)
-    variance = expected_variance(row, col, reading.sampled, reading.mu, rows, cols)
-    leverage = variance / (variance + reading.mu)
+    row, col = (prior.split for prior in process.priors)
+    variance = expected_variance(row, col, process.sampled, process.mu, rows, cols)
+    leverage = variance / (variance + process.mu)
     # The n largest of log(u) / weight are a draw without replacement (Efraimidis, Spirakis 2006).
     with np.errstate(divide="ignore"):
         keys = np.log(rng.random(len(rows))) * (cost / leverage)
@@ -317,7 +259,3 @@ def _prices(cost: Any, rows: Index, cols: Index, shape: tuple[int, int]) -> Floa
         )
         raise ParameterError(msg)
     return prices
-
-
-def _names(labels: tuple[Any, ...] | None, index: Index) -> list[Any]:
-    return [int(k) if labels is None else labels[k] for k in index]

@@ -54,8 +54,8 @@ from kronfill.estimators.fitted.bilinear import (
     ValueBasis,
 )
 from kronfill.estimators.fitted.identity_part import FORMS, IdentityForm, Stacked
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor
 from kronfill.estimators.inputs import check_largest
-from kronfill.estimators.posterior import GaussianProcessReading
 from kronfill.io.records import Record
 from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
 from kronfill.kernels.base import Kernel
@@ -281,14 +281,7 @@ def _method(kind: type[MatrixRegressor], **more: Test) -> Record:
     state = {**_fitted, **more}
     at_times = {name: state.pop(name) for name in _AT_TIMES if name in state}
     at_times.update(parameters)
-    return Record(
-        kind,
-        state,
-        at_times,
-        forgotten=("_kept_reading", "_kept_system"),
-        fits=_estimator,
-        bare=True,
-    )
+    return Record(kind, state, at_times, fits=_estimator, bare=True)
 
 
 def _indexes_only(state: dict[str, Any]) -> dict[str, Any]:
@@ -305,7 +298,7 @@ def _leaving_one_out(value: _LeavingOneOut) -> bool:
     weights = value.model.observations_.weights
     m = value.model.observations_.m if weights is None else np.count_nonzero(weights)
     return isinstance(
-        value.model, GaussianProcessReading
+        value.model, GaussianProcessRegressor
     ) and value.residuals.shape == value.lonely.shape == (m,)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
+from kronfill.estimators.base import bilinear_form, fitted_form
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear
 from kronfill.estimators.fitted.identity_part import IdentityForm
 
@@ -50,9 +51,9 @@ def observed_share(obs: Observations, rows: Index, cols: Index) -> Floats:
 
 def predicted_means(model: Any, rows: Index, cols: Index) -> Floats:
     """Mean prediction over each block."""
-    form = model._model
+    form = fitted_form(model)
     if not isinstance(form, IdentityForm):
-        return _bilinear_means(model._bilinear(), rows, cols)
+        return _bilinear_means(bilinear_form(model), rows, cols)
     own = form.own.tocoo()
     parts = (_bilinear_means(part, rows, cols) for part in (form.row_part, form.col_part))
     return np.asarray(sum(parts) + _entry_means(own.row, own.col, own.data, rows, cols))

@@ -46,7 +46,7 @@ def build(
     cells = table_cells(completion, found)
     say("explanations", 0.9)
     return Report(
-        data=data_facts(obs, completion._told),
+        data=data_facts(obs, completion.side_information),
         method=method_facts(model),
         path=path,
         accuracy=accuracy(evaluation),

@@ -9,9 +9,13 @@ import numpy as np
 from kronfill.completion.evaluation import FOLDS, counted
 from kronfill.data import Observations
 from kronfill.errors import EmptyDataError
-from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.kkmcex import KernelRegressor
-from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.estimators.base import (
+    KernelRegressor,
+    MatrixRegressor,
+    fitted_kernels,
+    resolved,
+)
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor
 from kronfill.report.content import Path
 from kronfill.selection import EntryKFold, mu_path
 
@@ -30,7 +34,7 @@ def error_path(model: MatrixRegressor, seed: int = 0) -> Path | None:
     if obs.m < 3:
         return None
     twin, part = part_of(model, LIMIT, seed)
-    name = "loo" if isinstance(model, GaussianProcessReading) else "cv"
+    name = "loo" if isinstance(model, GaussianProcessRegressor) else "cv"
     folds = EntryKFold(min(FOLDS, part.m))
     found = mu_path(twin, part, criterion=name, cv=folds)
     there = ~np.isnan(found.criteria[name])
@@ -67,12 +71,7 @@ def part_of(model: MatrixRegressor, most: int, seed: int) -> tuple[MatrixRegress
         return model, part
     rows, at_r = np.unique(part.rows, return_inverse=True)
     cols, at_c = np.unique(part.cols, return_inverse=True)
-    kernels: dict[str, Any] = dict(
-        zip(
-            ("row_kernel", "col_kernel"),
-            (k.take(at) for k, at in zip(model._resolved(), (rows, cols), strict=True)),
-            strict=True,
-        )
-    )
+    row, col = resolved(fitted_kernels(model), model.shape_)
+    kernels: dict[str, Any] = {"row_kernel": row.take(rows), "col_kernel": col.take(cols)}
     small = Observations(at_r, at_c, part.values, (len(rows), len(cols)), weights=part.weights)
     return type(model)(**{**model.get_params(deep=False), **kernels}), small

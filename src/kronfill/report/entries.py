@@ -9,7 +9,7 @@ import numpy as np
 from kronfill.completion.evaluation import Evaluation
 from kronfill.completion.intervals import Intervals
 from kronfill.data import Observations
-from kronfill.estimators.explain import Explained
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor
 from kronfill.report.cells import Widths
 from kronfill.report.content import Contribution, Entry
 from kronfill.report.labels import shown
@@ -80,7 +80,7 @@ def _entry(
     base, row, col = float(model.mean_), float(model.row_effects_[i]), float(model.col_effects_[j])
     rest, parts = predicted - base - row - col, list[Contribution]()
     cancellation = None
-    if isinstance(model, Explained):
+    if isinstance(model, GaussianProcessRegressor):
         why = model.explain(_name(obs, i, "row"), _name(obs, j, "col"), top=TOP)
         rest, cancellation = why.rest, why.cancellation
         parts = [

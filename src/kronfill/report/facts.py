@@ -15,7 +15,7 @@ from kronfill.bounds import sampling_test
 from kronfill.data import Observations
 from kronfill.data._counts import count_of
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor, gaussian_process
 from kronfill.report.content import Data, Guarantee, MethodFacts, Spread
 
 __all__ = ["data_facts", "environment", "guarantee", "method_facts"]
@@ -66,7 +66,7 @@ def method_facts(model: MatrixRegressor) -> MethodFacts:
     solution = own.solution_
     gap = obs.values - model.predict(obs)
     signal, noise = None, None
-    if isinstance(model, GaussianProcessReading) and model._reading.dof:
+    if isinstance(model, GaussianProcessRegressor) and gaussian_process(model).dof:
         signal, noise = (
             float(np.sqrt(part)) for part in (model.signal_variance_, model.noise_variance_)
         )

@@ -12,7 +12,7 @@ from kronfill.completion.intervals import (
     std_work,
 )
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.posterior import GaussianProcessReading
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor
 from kronfill.report.content import Uncertainty
 
 __all__ = ["LEVEL", "chosen_intervals", "source_of"]
@@ -32,7 +32,7 @@ def chosen_intervals(
     The model's own standard deviation where it has one and it is affordable, else widths from
     hidden entries, as in :meth:`kronfill.Completion.details`.
     """
-    if isinstance(model, GaussianProcessReading):
+    if isinstance(model, GaussianProcessRegressor):
         base, one = std_work(model, 0), std_work(model, 1)
         if base + FEWEST * (one - base) <= WORK:
             return intervals_for(model, 1, "gaussian"), min(most, int((WORK - base) / (one - base)))

@@ -13,9 +13,10 @@ from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators import KKMCEX, RRMCEX
-from kronfill.selection.kernels import KernelTuner
-from kronfill.selection.path import mu_path
-from kronfill.selection.problems import checked
+from kronfill.estimators.base import chosen_from, mark_chosen, validated
+from kronfill.estimators.folds import left_out
+from kronfill.selection.kernels import KernelTuner, prepared
+from kronfill.selection.path import check_method, mu_path
 
 __all__ = ["Choice", "Nested", "choose"]
 
@@ -125,8 +126,8 @@ def choose(
     name = min(errors, key=lambda key: np.nan_to_num(errors[key], nan=np.inf))
     nested = None if outer is None else _nested(candidates, observations, cv, outer)
     winner = clone(candidates[name])
-    count = sum(getattr(_method(one), "_chosen_from", 1) for one in candidates.values())
-    _method(winner)._chosen_from = count
+    count = sum(chosen_from(_method(one)) for one in candidates.values())
+    mark_chosen(_method(winner), count)
     return Choice(name, winner.fit(observations), errors, nested)
 
 
@@ -138,8 +139,8 @@ def _method(candidate: Any) -> Any:
 def _observations(candidate: Any, X: Any, y: Any) -> Observations:
     """The observations, with the size that the kernels of a candidate say."""
     if isinstance(candidate, KernelTuner):
-        return candidate._prepared(X, y, None)[2]
-    return checked(candidate, X, y)[1]
+        return prepared(candidate, X, y)[2]
+    return validated(check_method(candidate), X, y)[1]
 
 
 def _error(candidate: Any, observations: Observations, cv: Any) -> float:
@@ -155,11 +156,10 @@ def _error(candidate: Any, observations: Observations, cv: Any) -> float:
         path = mu_path(candidate, observations, mus=mus, criterion="loo")
         return float(np.sqrt(np.min(path.criteria["loo"])))
     total, weight = 0.0, 0.0
-    for train, test in cv.split(observations.X):
-        held = observations.take(test)
-        gap = held.values - clone(candidate).fit(observations.take(train)).predict(held.X)
-        w = np.ones(held.m) if held.weights is None else held.weights
-        total, weight = total + float(w @ gap**2), weight + float(w.sum())
+    splits = cv.split(observations.X)
+    for fold in left_out(lambda part: clone(candidate).fit(part), observations, splits):
+        w = np.ones(fold.held.m) if fold.held.weights is None else fold.held.weights
+        total, weight = total + float(w @ fold.gap**2), weight + float(w.sum())
     return float(np.sqrt(total / weight))
 
 
@@ -167,13 +167,16 @@ def _nested(
     candidates: Mapping[str, Any], observations: Observations, cv: Any, outer: Any
 ) -> Nested:
     squares, sizes, names = [], [], []
-    for train, test in outer.split(observations.X):
-        choice = choose(candidates, observations.take(train), cv=cv)
-        held = observations.take(test)
-        gap = held.values - choice.estimator.predict(held.X)
-        squares.append(float(np.average(gap**2, weights=held.weights)))
-        sizes.append(float(held.m if held.weights is None else held.weights.sum()))
+
+    def chosen(part: Observations) -> Any:
+        choice = choose(candidates, part, cv=cv)
         names.append(choice.name)
+        return choice.estimator
+
+    for fold in left_out(chosen, observations, outer.split(observations.X)):
+        weights = fold.held.weights
+        squares.append(float(np.average(fold.gap**2, weights=weights)))
+        sizes.append(float(fold.held.m if weights is None else weights.sum()))
     folds = np.array(squares)
     rmse = float(np.sqrt(np.average(folds, weights=sizes)))
     spread = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.inf

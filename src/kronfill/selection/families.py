@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,15 @@ STEP = 1e-4
 """Relative step of the central differences by kernel parameters."""
 NEGLIGIBLE = 1e-4
 """A share of the diagonal below this is no part of a sum."""
+
+
+class Blocks(NamedTuple):
+    """A family at the items of a search."""
+
+    block: Callable[[Floats], Floats]
+    """From theta to K(theta)."""
+    slope: Callable[[Floats, Floats], Floats]
+    """From theta and G to <G, dK / dtheta_a> for each a."""
 
 
 class Family(ABC):
@@ -48,28 +57,15 @@ class Family(ABC):
         return 1.0
 
     @abstractmethod
-    def at(self, items: Index) -> Located:
+    def at(self, items: Index) -> Blocks:
         """The family at some of the items."""
 
 
-class Located(ABC):
-    """Blocks of a family at the items of a search."""
-
-    @abstractmethod
-    def block(self, theta: Floats) -> Floats:
-        """K(theta)."""
-
-    @abstractmethod
-    def slope(self, theta: Floats, by_kernel: Floats) -> Floats:
-        """<by_kernel, dK / dtheta_a> for each a."""
-
-
-class Fixed(Family, Located):
+class Fixed(Family):
     """One kernel, nothing to search for."""
 
-    def __init__(self, kernel: Kernel | None, size: int) -> None:
+    def __init__(self, kernel: Kernel | None) -> None:
         self._kernel = kernel
-        self._items = np.arange(size)
 
     start = np.zeros(0)
     reach = (0.0, 0.0)
@@ -78,25 +74,13 @@ class Fixed(Family, Located):
         """See :class:`Family`."""
         return self._kernel
 
-    def told(self, theta: Floats) -> Any:
+    def told(self, theta: Floats) -> None:
         """See :class:`Family`."""
-        return None
 
-    def at(self, items: Index) -> Located:
+    def at(self, items: Index) -> Blocks:
         """See :class:`Family`."""
-        where = Fixed(self._kernel, 0)
-        where._items = items
-        return where
-
-    def block(self, theta: Floats) -> Floats:
-        """See :class:`Located`."""
-        if self._kernel is None:
-            return np.eye(len(self._items))
-        return self._kernel.block(self._items, self._items)
-
-    def slope(self, theta: Floats, by_kernel: Floats) -> Floats:
-        """See :class:`Located`."""
-        return np.zeros(0)
+        block = np.eye(len(items)) if self._kernel is None else self._kernel.block(items, items)
+        return Blocks(lambda theta: block, lambda theta, by_kernel: np.zeros(0))
 
 
 class Mixture(Family):
@@ -153,20 +137,13 @@ class Mixture(Family):
         total: Kernel = sum(float(w) * part for w, part in pairs if w > 0)  # type: ignore[assignment]
         return total
 
-    def at(self, items: Index) -> Located:
+    def at(self, items: Index) -> Blocks:
         """See :class:`Family`."""
-        return _MixtureBlocks(np.array([part.block(items, items) for part in self.kernels]))
-
-
-class _MixtureBlocks(Located):
-    def __init__(self, blocks: Floats) -> None:
-        self._blocks = blocks
-
-    def block(self, theta: Floats) -> Floats:
-        return np.asarray(np.tensordot(np.exp(theta), self._blocks, axes=1))
-
-    def slope(self, theta: Floats, by_kernel: Floats) -> Floats:
-        return np.exp(theta) * np.tensordot(self._blocks, by_kernel, axes=2)
+        parts = np.array([part.block(items, items) for part in self.kernels])
+        return Blocks(
+            lambda theta: np.asarray(np.tensordot(np.exp(theta), parts, axes=1)),
+            lambda theta, by_kernel: np.exp(theta) * np.tensordot(parts, by_kernel, axes=2),
+        )
 
 
 class Parameters(Family):
@@ -229,30 +206,25 @@ class Parameters(Family):
         """See :class:`Family`."""
         return as_kernel(self.make(**self.told(theta)), "the kernel that was made")
 
-    def at(self, items: Index) -> Located:
-        """See :class:`Family`."""
-        return _Differences(self, items)
+    def at(self, items: Index) -> Blocks:
+        """See :class:`Family`: slopes by central differences."""
+
+        def block(theta: Floats) -> Floats:
+            return self.kernel(theta).block(items, items)
+
+        def slope(theta: Floats, by_kernel: Floats) -> Floats:
+            steps = STEP * np.eye(len(theta))
+            up = (np.vdot(by_kernel, block(theta + step)) for step in steps)
+            down = (np.vdot(by_kernel, block(theta - step)) for step in steps)
+            return np.array([(u - d) / (2 * STEP) for u, d in zip(up, down, strict=True)])
+
+        return Blocks(block, slope)
 
 
-class _Differences(Located):
-    def __init__(self, family: Parameters, items: Index) -> None:
-        self._family = family
-        self._items = items
-
-    def block(self, theta: Floats) -> Floats:
-        return self._family.kernel(theta).block(self._items, self._items)
-
-    def slope(self, theta: Floats, by_kernel: Floats) -> Floats:
-        steps = STEP * np.eye(len(theta))
-        up = (np.vdot(by_kernel, self.block(theta + step)) for step in steps)
-        down = (np.vdot(by_kernel, self.block(theta - step)) for step in steps)
-        return np.array([(u - d) / (2 * STEP) for u, d in zip(up, down, strict=True)])
-
-
-def as_family(given: Any, kernel: Kernel | None, size: int, name: str) -> Family:
+def as_family(given: Any, kernel: Kernel | None, name: str) -> Family:
     """What is searched for on one axis: nothing, a mixture or parameters."""
     if given is None:
-        return Fixed(kernel, size)
+        return Fixed(kernel)
     if isinstance(given, Family):
         return given
     if isinstance(given, list | tuple):

@@ -16,15 +16,20 @@ from kronfill.criteria.reduction import DualForm
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators import KMC
-from kronfill.estimators.base import check_rank, resolve_kernel
-from kronfill.estimators.kkmcex import KernelRegressor
+from kronfill.estimators.base import (
+    KernelRegressor,
+    check_rank,
+    few_threads,
+    resolved,
+    validated,
+)
+from kronfill.estimators.inputs import sampled_entries
 from kronfill.estimators.wrapping import Wrapping
 from kronfill.kernels import Kernel
 from kronfill.ridge.problem import RidgeProblem, Sampled
 from kronfill.selection.families import Family, Fixed, as_family
-from kronfill.selection.problems import checked, few_threads
 
-__all__ = ["KernelTuner"]
+__all__ = ["KernelTuner", "prepared"]
 
 
 LIMITS = ((1e-2, 1.0), (1e-3, 1e3))
@@ -134,13 +139,13 @@ class KernelTuner(Wrapping):
         -------
         self
         """
-        families, twin, observations = self._prepared(X, y, sample_weight)
+        families, center, observations = prepared(self, X, y, sample_weight)
         part = self._part(observations)
-        search = _Search(families, twin._sampled(part, twin.center), self.criterion)
+        search = _Search(families, sampled_entries(part, center), self.criterion)
         with few_threads(part.m):
             found = search.run(check_rank(self.max_iter, "max_iter"))
         self.row_kernel_, self.col_kernel_ = found.kernels
-        self.row_parameters_, self.col_parameters_ = found.told
+        self.row_parameters_, self.col_parameters_ = found.parameters
         self.criterion_, self.n_iter_ = found.value, found.steps
         self.n_features_in_ = 2
         changes = {"row_kernel": self.row_kernel_, "col_kernel": self.col_kernel_}
@@ -150,28 +155,6 @@ class KernelTuner(Wrapping):
         self.estimator_ = final.fit(observations)
         self.mu_ = final.mu_
         return self
-
-    def _prepared(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[tuple[Family, Family], Any, Observations]:
-        """Families of both axes, a checked copy of the estimator, the observations."""
-        if not isinstance(self.estimator, KernelRegressor):
-            msg = f"estimator must be KKMCEX, RRMCEX or KMC, got {type(self.estimator).__name__}."
-            raise ParameterError(msg)
-        changes = {}
-        for name, given in (("row", self.rows), ("col", self.cols)):
-            if given is not None:
-                family = as_family(given, None, 0, f"{name}s")
-                changes[f"{name}_kernel"] = family.kernel(family.start)
-        start = clone(self.estimator).set_params(**changes)
-        twin, observations = checked(start, X, y, sample_weight)
-        families = tuple(
-            as_family(given, kernel, size, "rows or cols")
-            for given, kernel, size in zip(
-                (self.rows, self.cols), twin._kernels, observations.shape, strict=True
-            )
-        )
-        return (families[0], families[1]), twin, observations
 
     def _part(self, observations: Observations) -> Observations:
         limit = check_rank(self.max_entries, "max_entries")
@@ -184,10 +167,31 @@ class KernelTuner(Wrapping):
         return "estimator_" in vars(self)
 
 
+def prepared(
+    tuner: KernelTuner, X: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[tuple[Family, Family], Any, Observations]:
+    """Families of both axes, the effects, and the observations, all checked."""
+    if not isinstance(tuner.estimator, KernelRegressor):
+        msg = f"estimator must be KKMCEX, RRMCEX or KMC, got {type(tuner.estimator).__name__}."
+        raise ParameterError(msg)
+    changes = {}
+    for name, given in (("row", tuner.rows), ("col", tuner.cols)):
+        if given is not None:
+            family = as_family(given, None, f"{name}s")
+            changes[f"{name}_kernel"] = family.kernel(family.start)
+    start = clone(tuner.estimator).set_params(**changes)
+    kernels, observations = validated(start, X, y, sample_weight)
+    row, col = (
+        as_family(given, kernel, "rows or cols")
+        for given, kernel in zip((tuner.rows, tuner.cols), kernels, strict=True)
+    )
+    return (row, col), start.center, observations
+
+
 @dataclass(frozen=True)
 class _Found:
     kernels: tuple[Any, Any]
-    told: tuple[Any, Any]
+    parameters: tuple[Any, Any]
     mu: float
     value: float
     steps: int
@@ -236,11 +240,9 @@ class _Search:
 
     def _first_mu(self) -> tuple[float, float]:
         """The mean diagonal at the start, and the best mu of a grid."""
-        row, col = (
-            resolve_kernel(family.kernel(family.start), size, "kernel")
-            for family, size in zip(self._families, self._sampled.shape, strict=True)
-        )
-        problem = RidgeProblem(row, col, self._sampled, 1.0)
+        first, second = (family.kernel(family.start) for family in self._families)
+        kernels = resolved((first, second), self._sampled.shape)
+        problem = RidgeProblem(*kernels, self._sampled, 1.0)
         unit = mean_diagonal(problem)
         mus = mu_grid(unit)
         got = criteria(DualForm.of(problem), mus)

@@ -12,9 +12,9 @@ from kronfill.criteria.reduction import DualForm
 from kronfill.criteria.stochastic import leave_group_out_at, leave_one_out_at
 from kronfill.data._arrays import plain_array
 from kronfill.errors import ParameterError
+from kronfill.estimators.base import few_threads
 from kronfill.ridge.problem import RidgeProblem
-from kronfill.selection.path import EXACT_WORK
-from kronfill.selection.problems import checked, few_threads, ridge_problem
+from kronfill.selection.path import EXACT_WORK, ridge_problem
 
 __all__ = ["leave_out"]
 
@@ -67,12 +67,11 @@ def leave_out(
     if by not in ("entry", "row", "column"):
         msg = f"by must be 'entry', 'row' or 'column', got {by!r}."
         raise ParameterError(msg)
-    twin, observations = checked(estimator, X, y, sample_weight)
-    problem = ridge_problem(twin, observations)
-    if isinstance(twin.mu, str):
+    observations, problem = ridge_problem(estimator, X, y, sample_weight)
+    if isinstance(estimator.mu, str):
         msg = "leave_out needs a number as mu; mu_path(estimator, X, y).mu chooses one."
         raise ParameterError(msg)
-    mus = np.array([float(twin.mu)])
+    mus = np.array([float(estimator.mu)])
     groups = {"entry": np.arange(observations.m), "row": observations.rows}
     group = groups.get(by, observations.cols)
     chosen = None if items is None else _items(items, group, by)

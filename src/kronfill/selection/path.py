@@ -29,12 +29,13 @@ from kronfill.errors import (
     EmptyDataError,
     ParameterError,
 )
-from kronfill.estimators.factorised import FactorisedRegressor
+from kronfill.estimators.base import MatrixRegressor, few_threads, validated
+from kronfill.estimators.factorised import FactorisedRegressor, WarmPath
+from kronfill.estimators.gaussian_process import GaussianProcessRegressor, posed_problem
 from kronfill.ridge.problem import RidgeProblem
-from kronfill.selection.problems import checked, few_threads, ridge_problem
 from kronfill.selection.splitters import EntryKFold
 
-__all__ = ["EXACT_WORK", "MuPath", "mu_path"]
+__all__ = ["EXACT_WORK", "MuPath", "check_method", "mu_path", "ridge_problem"]
 
 
 CRITERIA = ("loo", "gcv", "lml", "row", "column", "cv")
@@ -196,11 +197,11 @@ def mu_path(
     (0.01, 0.11)
     """
     names = _names(criterion)
-    twin, observations = checked(estimator, X, y, sample_weight)
+    if isinstance(estimator, FactorisedRegressor):
+        data = validated(estimator, X, y, sample_weight)
+        return _factorised_path(estimator, *data, None if mus is None else _grid(mus), cv)
+    observations, problem = ridge_problem(estimator, X, y, sample_weight)
     grid = None if mus is None else _grid(mus)
-    if isinstance(twin, FactorisedRegressor):
-        return _factorised_path(twin, observations, grid, cv)
-    problem = ridge_problem(twin, observations)
     values = mu_grid(mean_diagonal(problem)) if grid is None else grid
     if "cv" in names:
         msg = "criterion 'cv' is for MC, KMC and IMC; KKMCEX and RRMCEX have the exact 'loo'."
@@ -209,6 +210,30 @@ def mu_path(
         return _exact_path(problem, names, values) or _stochastic_path(
             problem, names, values, random_state
         )
+
+
+def check_method(estimator: Any) -> MatrixRegressor:
+    """Raise unless it is one of kronfill's methods."""
+    if not isinstance(estimator, MatrixRegressor):
+        msg = (
+            "The estimator must be one of kronfill's (KKMCEX, RRMCEX, KMC, IMC, MC), got "
+            f"{type(estimator).__name__}. For others use the splitters in scikit-learn's tools."
+        )
+        raise ParameterError(msg)
+    return estimator
+
+
+def ridge_problem(
+    estimator: Any, X: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[Observations, RidgeProblem]:
+    """The observations and the problem of a KKMCEX or RRMCEX, checked; its mu is 1."""
+    if not isinstance(check_method(estimator), GaussianProcessRegressor):
+        msg = (
+            "This needs a method that is linear in the observations, KKMCEX or RRMCEX; got "
+            f"{type(estimator).__name__}. Use cross-validation with a splitter instead."
+        )
+        raise ParameterError(msg)
+    return posed_problem(estimator, X, y, sample_weight)
 
 
 def _names(criterion: str | Sequence[str]) -> tuple[str, ...]:
@@ -257,31 +282,23 @@ def _stochastic_path(
 
 
 def _factorised_path(
-    estimator: FactorisedRegressor, observations: Observations, mus: Floats | None, cv: Any
+    estimator: FactorisedRegressor,
+    sides: Any,
+    observations: Observations,
+    mus: Floats | None,
+    cv: Any,
 ) -> MuPath:
     """Mean square error of held-out entries; each fold goes down the path from warm starts."""
-    if mus is None:
-        values = observations.values
-        # Above the size of the data times that of the kernels the factors are zero.
-        top = float(np.linalg.norm(values - values.mean())) * estimator._scale() or 1.0
-        mus = top * np.logspace(-1, -5, 9)
     splitter = EntryKFold(5) if cv is None else cv
-    weights = observations.weights
-    lines, sizes = [], []
-    for train, test in splitter.split(observations.X):
-        held = observations.take(test)
-        start: Any = estimator._settings().start
-        line = []
-        for mu in mus:
-            trial = estimator._trial(float(mu), observations.take(train), start)
-            if np.any(trial.H_):  # zero factors are no starting point
-                start = trial._pair()
-            gap = (held.values - trial.predict(held)) ** 2
-            error = float(np.average(gap, weights=held.weights))
-            line.append(error if trial.solution_.converged else np.nan)
-        lines.append(line)
-        sizes.append(float(len(test) if weights is None else weights[test].sum()))
-    folds, size = np.array(lines), np.array(sizes)
+    path = WarmPath(estimator, observations, sides, splitter.split(observations.X))
+    mus = path.mus(9) if mus is None else mus
+    held = [test for _, test in path.folds]
+    size = np.array([float(h.m if h.weights is None else h.weights.sum()) for h in held])
+    lines = []
+    for mu in mus:
+        errors, converged = path.errors(float(mu))
+        lines.append(np.where(converged, errors / size, np.nan))
+    folds = np.array(lines).T
     _warn_of_gaps(mus, np.isnan(folds).any(axis=0))
     mean = size @ folds / size.sum()
     spread = folds.std(axis=0, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else mean * np.inf

@@ -1,17 +1,16 @@
-"""One axis of a factorised method: a factor at its observed items, and the way back to all items.
-
-By the representer theorem only items with observations need enter a fit; what the others get
-follows from the basis.
-"""
+"""One axis of a method: how alike its items are, and Phi for all of them or for those observed."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from kronfill._types import Floats, Index
+from kronfill.core.limits import FACTOR_RTOL
 from kronfill.estimators.fitted.bilinear import (
     Basis,
     Combined,
@@ -22,89 +21,162 @@ from kronfill.estimators.fitted.bilinear import (
 )
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
+from kronfill.kernels.new_items import new_diagonal
+from kronfill.ridge.identity_system import FactorPlusIdentity
+from kronfill.ridge.problem import KernelLike
+from kronfill.solvers.half_steps import GivenFactor
+from kronfill.uncertainty.queries import QueriedItems
 
-__all__ = ["FactorAxis", "FeatureAxis", "IndicatorAxis", "KernelAxis"]
+__all__ = ["Axis", "ObservedFactor"]
 
 
-class FactorAxis(ABC):
-    """Factor ``phi`` at the observed ``items``; ``at`` is the position there of each entry."""
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One axis of a Gaussian process, before anything is observed.
 
+    Attributes
+    ----------
+    whole : Kernel
+        Similarity of the items.
+    cut : Combined or None
+        The leading eigenvectors, where the method works with these alone (RRMCEX). A new item has
+        beyond its features what none of the known ones tells about it, as without the cut: the part
+        of its own similarity that the uncut factor does not carry.
+    """
+
+    whole: Kernel
+    cut: Combined | None = None
+
+    @cached_property
+    def basis(self) -> Basis:
+        """Phi with K = Phi Phi^T, for known and new items."""
+        return self.cut or Factored(self.whole, self.whole.factor(rtol=FACTOR_RTOL))
+
+    @cached_property
+    def kernel(self) -> KernelLike:
+        """The kernel that the method works with."""
+        if self.cut is None:
+            return self.whole
+        return GivenFactor(np.ascontiguousarray(self.cut.known(None)))
+
+    @property
+    def phi(self) -> Floats:
+        """Phi for all known items."""
+        return self.kernel.phi if isinstance(self.kernel, GivenFactor) else self.basis.known(None)
+
+    @cached_property
+    def split(self) -> FactorPlusIdentity:
+        """The kernel less its identity part, factored, and that part."""
+        return FactorPlusIdentity.of(self.kernel, FACTOR_RTOL)
+
+    @property
+    def rank(self) -> int:
+        """Its rank; with an identity part that is full, and known without any work."""
+        return self.kernel.n if self.kernel.split()[1] else self.phi.shape[1]
+
+    def known(self, items: Index) -> QueriedItems:
+        """Items of the table."""
+        kernel = self.kernel
+        return QueriedItems(
+            items,
+            kernel.diagonal()[items],
+            lambda part, others: kernel.block(items[part], others),
+            lambda part: self.phi[items[part]],
+        )
+
+    def new(self, description: Any) -> QueriedItems:
+        """New items, described as the kernel wants them."""
+        if self.cut is None:
+            cross = self.whole.cross(description)
+            return QueriedItems(
+                np.full(len(cross), -1),
+                new_diagonal(self.whole, description),
+                lambda part, items: cross[np.ix_(part, items)],
+                lambda part: self.basis.new(description)[part],
+            )
+        uncut = self.cut.basis.new(description)
+        phi = uncut @ self.cut.coef
+        carried = np.einsum("ij,ij->i", uncut, uncut)
+        own = np.maximum(new_diagonal(self.whole, description) - carried, 0.0)
+        return QueriedItems(
+            np.full(len(phi), -1),
+            np.einsum("ij,ij->i", phi, phi) + own,
+            lambda part, items: phi[part] @ self.phi[items].T,
+            lambda part: phi[part],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedFactor:
+    """Phi at the items with observations, and the way back to all items.
+
+    By the representer theorem no other items need enter a fit; what they get follows.
+
+    Attributes
+    ----------
+    size : int
+        Number of all items.
+    items : ndarray of int
+        Those with observations.
+    at : ndarray of shape (m,)
+        Position among them of each observation.
+    phi : ndarray of shape (len(items), rank)
+        The factor.
+    basis : Basis or None
+        What is combined linearly for all items; None for one indicator per item.
+    lower : ndarray or None
+        L of coefficients L^-T a of the basis; None for those of ``phi`` themselves.
+    """
+
+    size: int
     items: Index
     at: Index
     phi: Floats
+    basis: Basis | None
+    lower: Floats | None = None
 
-    def __init__(self, index: Index) -> None:
-        self.items, self.at = np.unique(index, return_inverse=True)
-
-    @abstractmethod
-    def basis(self, coef: Floats) -> Basis:
-        """Basis Phi coef over all items, given coefficients in the space of ``phi``."""
-
-    def coefficients(self, coef: Floats) -> Floats:
-        """Coefficients in the space that the user knows."""
-        return coef
-
-    def values(self, coefficients: Floats) -> Floats:
-        """Phi coefficients at the observed items, in the space that the user knows."""
-        return np.asarray(self.phi @ coefficients)
-
-
-class KernelAxis(FactorAxis):
-    """An axis with a kernel, factored at the observed items only."""
-
-    def __init__(self, kernel: Kernel, index: Index) -> None:
-        super().__init__(index)
-        self._kernel = kernel
-        whole = len(self.items) == kernel.n
-        self._factor = kernel.factor() if whole else kernel.take(self.items).factor()
-        if self._factor.pivots is None:  # an explicit factor: it covers all items as it is
-            self._factor = kernel.factor()
-            self.phi = self._factor.phi[self.items]
-        else:
-            self.phi = self._factor.phi
-
-    def basis(self, coef: Floats) -> Basis:
-        """See :class:`FactorAxis`."""
-        pivots = self._factor.pivots
-        if pivots is None:
-            return Combined(Factored(self._kernel, self._factor), coef)
+    @classmethod
+    def of_kernel(cls, kernel: Kernel, index: Index) -> ObservedFactor:
+        """Factor a kernel at the observed items only."""
+        items, at = np.unique(index, return_inverse=True)
+        factor = kernel.factor() if len(items) == kernel.n else kernel.take(items).factor()
+        if factor.pivots is None:  # an explicit factor: it covers all items as it is
+            factor = kernel.factor()
+            return cls(kernel.n, items, at, factor.phi[items], Factored(kernel, factor))
         # Phi[i] = K[i, pivots] L^-T with L = phi[pivots]
-        lower = self._factor.phi[pivots]
-        turned = scipy.linalg.solve_triangular(lower, coef, trans="T", lower=True)
-        return Combined(Sections(self._kernel, self.items[pivots]), turned)
+        basis, lower = Sections(kernel, items[factor.pivots]), factor.phi[factor.pivots]
+        return cls(kernel.n, items, at, factor.phi, basis, lower)
 
-
-class FeatureAxis(FactorAxis):
-    """An axis with a feature matrix."""
-
-    def __init__(self, table: FeatureTable, index: Index) -> None:
-        super().__init__(index)
-        self._features = Features(table)
-        self.phi = self._features.known(self.items)
-
-    def basis(self, coef: Floats) -> Basis:
-        """See :class:`FactorAxis`."""
-        return Combined(self._features, coef)
-
-
-class IndicatorAxis(FactorAxis):
-    """An axis of which nothing is known: one indicator per item."""
-
-    def __init__(self, size: int, index: Index) -> None:
-        super().__init__(index)
-        self._size = size
-        self.phi = np.eye(len(self.items))
-
-    def basis(self, coef: Floats) -> Basis:
-        """See :class:`FactorAxis`."""
-        return ValueBasis(self.coefficients(coef))
+    @classmethod
+    def of_features(cls, table: FeatureTable | None, size: int, index: Index) -> ObservedFactor:
+        """Take features as they are; None stands for one indicator per item."""
+        items, at = np.unique(index, return_inverse=True)
+        if table is None:
+            return cls(size, items, at, np.eye(len(items)), None)
+        features = Features(table)
+        return cls(size, items, at, features.known(items), features)
 
     def coefficients(self, coef: Floats) -> Floats:
-        """See :class:`FactorAxis`."""
-        out = np.zeros((self._size, coef.shape[1]))
-        out[self.items] = coef
-        return out
+        """Coefficients of the basis, given those in the space of ``phi``."""
+        if self.basis is None:
+            out = np.zeros((self.size, coef.shape[1]))
+            out[self.items] = coef
+            return out
+        if self.lower is None:
+            return coef
+        return np.asarray(scipy.linalg.solve_triangular(self.lower, coef, trans="T", lower=True))
 
-    def values(self, coefficients: Floats) -> Floats:
-        """See :class:`FactorAxis`."""
-        return coefficients[self.items]
+    def fitted(self, coef: Floats) -> Basis:
+        """Phi coef for all items, given coefficients in the space of ``phi``."""
+        own = self.coefficients(coef)
+        return ValueBasis(own) if self.basis is None else Combined(self.basis, own)
+
+    @property
+    def start_size(self) -> int:
+        """Length of a starting point: one number for each feature, or else for each item."""
+        return self.phi.shape[1] if isinstance(self.basis, Features) else self.size
+
+    def start_values(self, start: Floats) -> Floats:
+        """Values at the observed items, given a starting point."""
+        features = isinstance(self.basis, Features)
+        return np.asarray(self.phi @ start) if features else start[self.items]

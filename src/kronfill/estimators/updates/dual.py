@@ -2,57 +2,84 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self, cast
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_UPDATES
-from kronfill.core.threads import one_thread
 from kronfill.data import Observations
-from kronfill.errors import DataError, DuplicateEntryError
-from kronfill.estimators.inputs import check_largest, check_smallest
-from kronfill.estimators.updates.online import Online, check_one
+from kronfill.errors import DataError, DuplicateEntryError, ShapeError
+from kronfill.estimators.base import few_threads
+from kronfill.estimators.inputs import check_magnitude, sampled_entries
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.new_items import new_diagonal
 from kronfill.online.growing_dual import GrowingDual, NewItem
 from kronfill.online.running import Change
 from kronfill.online.warm import WarmStart
+from kronfill.ridge.effects import AdditiveEffects
+from kronfill.ridge.factorised import Factorised
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.ridge.trust import vouched
-from kronfill.solvers.auto import Auto, as_solver
+from kronfill.solvers.auto import Auto
 from kronfill.solvers.dense import Cholesky
 from kronfill.solvers.iterative import Iterative
 from kronfill.solvers.pcg import PCG
 
-__all__ = ["OnlineDual"]
+__all__ = ["DualMemory", "DualUpdates", "Renewed", "check_one"]
 
 
-class OnlineDual(Online):
-    """Learning online with the observations kept: each has its dual coefficient."""
+Step = Callable[[GrowingDual, Sampled], bool]
+"""Carries a factorisation along; False if rounding forbids it."""
 
-    dual_coef_: Floats
-    _resolved: Callable[[], tuple[Kernel, Kernel]]
-    """Both kernels."""
 
-    @abstractmethod
-    def _publish(self, sampled: Sampled, result: RidgeResult, observations: Observations) -> None:
-        """Set the fitted attributes."""
+@dataclass(eq=False)
+class DualMemory:
+    """What a solve leaves behind to go on from: its form, and one of two ways."""
 
-    def _begin(self) -> None:
-        pass
+    form: Any
+    center: Any
+    dual: GrowingDual | None = None
+    warm: WarmStart | None = None
 
-    def _few_threads(self, m: int) -> AbstractContextManager[None]:
-        small = m + self.observations_.m <= self._small
-        return one_thread() if small else nullcontext()
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to go on from."""
+        return self.dual is None and self.warm is None
 
-    def _arrive(self, new: Observations) -> None:
-        old = self.observations_
+
+@dataclass(frozen=True, eq=False)
+class Renewed:
+    """The solution for other observations."""
+
+    observations: Observations
+    problem: RidgeProblem
+    result: RidgeResult
+
+
+@dataclass(frozen=True, eq=False)
+class DualUpdates:
+    """A solved problem whose observations, which are kept, come and go."""
+
+    kernels: tuple[Kernel, Kernel]
+    observations: Observations
+    mu: float
+    center: Any
+    solver: RidgeSolver
+    last: str
+    """Name of the solver that made the last solution."""
+    solved: tuple[Floats, AdditiveEffects]
+    """The last solution: d for each observation that counts, and the effects."""
+    memory: DualMemory
+    """What the last solve left behind; it is carried along."""
+    factor: Factorised | None = None
+    """The m x m system of the observations of the moment, if the fit has factorised it."""
+
+    def add(self, new: Observations) -> Renewed:
+        """Solve with further observations."""
+        old = self.observations
         known = np.flatnonzero(np.isin(_codes(new), _codes(old)))
         if len(known):
             entry = (int(new.rows[known[0]]), int(new.cols[known[0]]))
@@ -64,32 +91,14 @@ class OnlineDual(Online):
         weights = None
         if old.weights is not None or new.weights is not None:
             weights = np.concatenate([_weights(old), _weights(new)])
-        change = (self._sampled(new, None), 1)
-        self._renew(_joined(old, new, weights), lambda dual, s: dual.append(s), change)
+        change = (sampled_entries(new, None), 1)
+        with few_threads(old.m + new.m):
+            return self._renewed(_joined(old, new, weights), lambda dual, s: dual.append(s), change)
 
-    def forget(self, X: Any) -> Self:
-        """Remove observations; the result is that of a fit to the others.
-
-        Parameters
-        ----------
-        X : array-like of shape (k, 2) or Observations
-            Row and column index of each entry to remove.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import kronfill as kf
-        >>> est = kf.KKMCEX([[1.0, 0.5], [0.5, 1.0]]).fit([[0, 0], [1, 0]], [2.0, 4.0])
-        >>> est.forget([[1, 0]]).predict_matrix()
-        array([[1. ],
-               [0.5]])
-        """
-        self._check_open()
-        gone = self._places(X)
-        old = self.observations_
+    def forget(self, rows: Index, cols: Index) -> Renewed:
+        """Solve without some of the observations."""
+        gone = self._places(rows, cols)
+        old = self.observations
         keep = np.ones(old.m, dtype=bool)
         keep[gone] = False
         if not (_weights(old)[keep] > 0).any():
@@ -100,48 +109,41 @@ class OnlineDual(Online):
         part = Change(old.rows[counts], old.cols[counts], old.values[counts], weights)
         change = (part.sampled(old.shape, None), -1)
         places = (np.cumsum(_weights(old) > 0) - 1)[counts]  # where they are in the system
-        self._renew(old.take(keep), lambda dual, _: dual.remove(places), change)
-        return self
+        return self._renewed(old.take(keep), lambda dual, _: dual.remove(places), change)
 
-    def revise(self, X: Any, y: Any = None) -> Self:
-        """Correct values; the result is that of a fit to the corrected ones.
+    def revise(self, new: Observations) -> Renewed:
+        """Solve with other values of some of the observations; their weights stay."""
+        values = self.observations.values.copy()
+        values[self._places(new.rows, new.cols)] = new.values
+        corrected = self.observations.with_values(values)
+        return self._renewed(corrected, lambda dual, s: dual.revise(s), None)
 
-        Parameters
-        ----------
-        X : array-like of shape (k, 2) or Observations
-            Row and column index of each entry to correct.
-        y : array-like of shape (k,), optional
-            The values that they should have had; their weights stay.
+    def fold_in(
+        self, item: Any, index: Index, values: Floats, weights: Floats, axis: int
+    ) -> Floats:
+        """Predict a new item with these observations."""
+        kernel = self.kernels[axis]
+        cross = kernel.cross(item)
+        check_one(len(cross))
+        own = float(new_diagonal(kernel, item)[0])
+        new = NewItem(axis, cross[0], own, index, values, weights)
+        sampled = sampled_entries(self.observations, self.center)
+        if not len(index):  # what the others say, and the effects of the other axis
+            dual, effects = self.solved
+            fitted = new.predicted(sampled, dual, self.kernels[1 - axis])
+            other = effects.col if axis == 0 else effects.row
+            return np.asarray(fitted + effects.mean + other)
+        if sampled.m <= DENSE_UPDATES or isinstance(self.solver, Cholesky):
+            growing = self._growing()
+            self.memory.dual, self.memory.warm = growing, None
+            predicted = None if growing is None else growing.with_item(sampled, new)
+            if predicted is not None:
+                return predicted
+        return self._warm().with_item(self.kernels, sampled, self.mu, new)
 
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import kronfill as kf
-        >>> est = kf.KKMCEX([[1.0, 0.5], [0.5, 1.0]]).fit([[0, 0]], [9.0])
-        >>> est.revise([[0, 0]], [2.0]).predict_matrix()
-        array([[1. ],
-               [0.5]])
-        """
-        self._check_open()
-        new = self._given(X, y, None)
-        old = self.observations_
-        values = old.values.copy()
-        values[self._places(new)] = new.values
-        self._renew(old.with_values(values), lambda dual, s: dual.revise(s), None)
-        return self
-
-    def _check_open(self) -> None:
-        check_is_fitted(self)
-        self._check_unchanged()
-        self._dual()  # several targets are refused there
-
-    def _places(self, X: Any) -> Index:
+    def _places(self, rows: Index, cols: Index) -> Index:
         """Positions of entries among the observations."""
-        rows, cols = (X.rows, X.cols) if isinstance(X, Observations) else self._entries(X)
-        codes, wanted = _codes(self.observations_), rows * self.shape_[1] + cols
+        codes, wanted = _codes(self.observations), rows * self.observations.shape[1] + cols
         if len(np.unique(wanted)) < len(wanted):
             msg = "An entry is named more than once; give each of them once."
             raise DuplicateEntryError(msg)
@@ -154,47 +156,38 @@ class OnlineDual(Online):
             raise DataError(msg)
         return np.asarray(order[at])
 
-    def _renew(
-        self,
-        observations: Observations,
-        step: Callable[[GrowingDual, Sampled], bool],
-        change: tuple[Sampled, int] | None,
-    ) -> None:
+    def _renewed(
+        self, observations: Observations, step: Step, change: tuple[Sampled, int] | None
+    ) -> Renewed:
         """Solve for other observations, from what the last solve left behind if that helps."""
-        self._dual()  # several targets are refused there
-        check_largest(observations.values, observations.weights)
-        check_smallest(observations.values, observations.weights)
-        sampled = self._sampled(observations, self.center)
-        problem = RidgeProblem(*self._resolved(), sampled, self.mu_)
-        route = self._route(sampled.m)
-        if route == "dense":
-            result = self._step(problem, step)
-        elif route == "warm":
-            result = self._warm().solve(sampled, self.mu_, change)
+        check_magnitude(observations.values, observations.weights)
+        sampled = sampled_entries(observations, self.center)
+        problem = RidgeProblem(*self.kernels, sampled, self.mu)
+        again: RidgeSolver = self.solver.quiet()
+        if self._is_dense(sampled.m):
+            result, again = self._step(problem, step), Cholesky()
+        elif self._is_warm:
+            result = self._warm().solve(sampled, self.mu, change)
         else:
-            result = as_solver(self.solver).solve(problem)
-        again: RidgeSolver = Cholesky() if route == "dense" else as_solver(self.solver).quiet()
-        self._publish(sampled, vouched(problem, result, again.solve), observations)
-        self.observations_ = observations
-        if "_stream" in vars(self):
-            self._stream.model = self._model
-        self.solution_.warn(stacklevel=5)
+            self.memory.dual = self.memory.warm = None
+            result = self.solver.solve(problem)
+        return Renewed(observations, problem, vouched(problem, result, again.solve))
 
-    def _route(self, m: int) -> str:
-        """How to solve: "dense", "warm", or anew with the solver as it is."""
-        solver = as_solver(self.solver)
-        auto = isinstance(solver, Auto)
-        if isinstance(solver, Cholesky) or (auto and m <= DENSE_UPDATES):
-            return "dense"
-        warm = isinstance(solver, PCG) or (auto and self.solution_.solver == "PCG")
-        return "warm" if warm else "anew"
+    def _is_dense(self, m: int) -> bool:
+        """Whether a factorisation is carried along."""
+        small = isinstance(self.solver, Auto) and m <= DENSE_UPDATES
+        return small or isinstance(self.solver, Cholesky)
 
-    def _step(
-        self, problem: RidgeProblem, step: Callable[[GrowingDual, Sampled], bool]
-    ) -> RidgeResult:
+    @property
+    def _is_warm(self) -> bool:
+        """Whether conjugate gradients start from the last solution."""
+        auto = isinstance(self.solver, Auto) and self.last == "PCG"
+        return auto or isinstance(self.solver, PCG)
+
+    def _step(self, problem: RidgeProblem, step: Step) -> RidgeResult:
         """Carry the factorisation along, or make a new one."""
         dual = self._growing()
-        self.__dict__.pop("_stream", None)  # whatever happens, nothing half changed is used again
+        self.memory.dual = self.memory.warm = None  # nothing half changed is used again
         result = None
         if dual is not None and step(dual, problem.sampled):
             result = dual.result(problem.sampled)
@@ -203,72 +196,31 @@ class OnlineDual(Online):
             result = None if dual is None else dual.result(problem.sampled)
         if result is None:  # rounding: the batch solver knows what to do
             return Cholesky().solve(problem)
-        self._stream = _Dual(self._model, self.center, dual, None)
+        self.memory.dual = dual
         return result
 
     def _growing(self) -> GrowingDual | None:
         """The factorisation for the observations of the moment, None if rounding forbids it."""
-        stream = self._kept()
-        if stream is not None and stream.dual is not None:
-            return cast("GrowingDual", stream.dual)
-        sampled = self._sampled(self.observations_, self.center)
-        kept = self._solved_system()
-        factor = None if kept is None or kept.value is None else kept.value.dual
-        return GrowingDual.of(RidgeProblem(*self._resolved(), sampled, self.mu_), factor)
+        if self.memory.dual is not None:
+            return self.memory.dual
+        sampled = sampled_entries(self.observations, self.center)
+        return GrowingDual.of(RidgeProblem(*self.kernels, sampled, self.mu), self.factor)
 
     def _warm(self) -> WarmStart:
-        stream = self._kept()
-        if stream is None or stream.warm is None:
-            solver = as_solver(self.solver)
-            settings = solver if isinstance(solver, PCG) else PCG()
-            if isinstance(solver, Iterative) and not isinstance(solver, PCG):
-                shared = {field.name: getattr(solver, field.name) for field in fields(Iterative)}
+        if self.memory.warm is None:
+            settings = self.solver if isinstance(self.solver, PCG) else PCG()
+            if isinstance(self.solver, Iterative) and not isinstance(self.solver, PCG):
+                shared = {part.name: getattr(self.solver, part.name) for part in fields(Iterative)}
                 settings = replace(settings, **shared)
-            warm = WarmStart(self._resolved(), settings)
-            self._stream = stream = _Dual(self._model, self.center, None, warm)
-        return cast("WarmStart", stream.warm)
-
-    def _folded(
-        self, item: Any, index: Index, values: Floats, weights: Floats, axis: int
-    ) -> Floats:
-        self._dual()  # several targets are refused there
-        kernel = self._resolved()[axis]
-        cross = kernel.cross(item)
-        check_one(len(cross))
-        own = float(new_diagonal(kernel, item)[0])
-        new = NewItem(axis, cross[0], own, index, values, weights)
-        sampled = self._sampled(self.observations_, self.center)
-        if not len(index):
-            return self._cold(new, sampled)
-        dense = sampled.m <= DENSE_UPDATES or isinstance(as_solver(self.solver), Cholesky)
-        if dense:
-            dual = self._growing()
-            self._stream = _Dual(self._model, self.center, dual, None)
-            predicted = None if dual is None else dual.with_item(sampled, new)
-            if predicted is not None:
-                return predicted
-        return self._warm().with_item(self._resolved(), sampled, self.mu_, new)
-
-    def _cold(self, new: NewItem, sampled: Sampled) -> Floats:
-        """An item without observations: what the others say, and the effects of the other axis."""
-        fitted = new.predicted(sampled, self._dual(), self._resolved()[1 - new.axis])
-        other = self.col_effects_ if new.axis == 0 else self.row_effects_
-        return np.asarray(fitted + self.mean_ + other)
-
-    def __getstate__(self) -> Any:
-        state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("_stream", None)  # large, and made again from the observations
-        return state
+            self.memory.dual, self.memory.warm = None, WarmStart(self.kernels, settings)
+        return self.memory.warm
 
 
-@dataclass(eq=False)
-class _Dual:
-    """What an estimator keeps to go on from."""
-
-    model: Any
-    center: Any
-    dual: GrowingDual | None
-    warm: WarmStart | None
+def check_one(count: int) -> None:
+    """Raise unless one new item is described."""
+    if count != 1:
+        msg = f"fold_in takes one new row or column at a time, got {count}; call it for each."
+        raise ShapeError(msg)
 
 
 def _codes(observations: Observations) -> Index:
