@@ -19,7 +19,7 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ASIDE", "Publication", "remove_abandoned", "written_whole"]
+__all__ = ["ASIDE", "Publication", "lock_file", "remove_abandoned", "written_whole"]
 
 _OWN = f".{'[0-9a-f]' * 8}.part"
 ASIDE = f".*{_OWN}"
@@ -125,7 +125,7 @@ class Publication:
             aside = _beside(target)
             file = open(aside, "xb")  # noqa: SIM115
             self._aside.append(aside)
-            if _lock(file.fileno()):
+            if lock_file(file.fileno()):
                 self._locks.append(os.dup(file.fileno()))
             if aside.exists():  # not taken for abandoned before it was locked
                 return aside, file
@@ -200,7 +200,7 @@ def remove_abandoned(found: Iterable[Path]) -> None:
         with suppress(OSError):
             number = os.open(path, os.O_RDONLY)
             try:
-                if _lock(number, wait=False):
+                if lock_file(number, wait=False):
                     path.unlink()
             finally:
                 os.close(number)
@@ -210,14 +210,29 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
 
 
-def _lock(number: int, wait: bool = True) -> bool:
-    """Lock an open file, until its last copy is closed; False if that cannot be had."""
+def lock_file(number: int, wait: bool = True) -> bool | None:
+    """Lock an open file, until its last copy is closed.
+
+    Parameters
+    ----------
+    number : int
+        Its descriptor.
+    wait : bool, default=True
+        Whether to wait for another process that holds the lock.
+
+    Returns
+    -------
+    bool or None
+        False if another process holds it, None where there are no such locks.
+    """
     if fcntl is None:
-        return False
+        return None
     try:
         fcntl.flock(number, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 

@@ -92,7 +92,9 @@ def _method(name: str) -> Callable[[HiddenPart], Floats]:
     def predict(split: HiddenPart) -> Floats:
         pd = needed("pandas", "The demonstration")
         table = pd.DataFrame(split.seen, index=split.stations.index, columns=split.days.index)
-        return complete(table, split.stations, split.days, method=name).model.predict_matrix()
+        done = complete(table, split.stations, split.days, method=name)
+        predicted: Floats = done.model.predict_matrix()
+        return predicted
 
     return predict
 

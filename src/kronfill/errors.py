@@ -15,6 +15,8 @@ DuplicateEntryError
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 __all__ = [
     "ConvergenceWarning",
     "DataError",
@@ -36,11 +38,91 @@ __all__ = [
     "ParameterError",
     "ShapeError",
     "StorageError",
+    "argument",
 ]
+
+_MARK = "\u2063"
+"""A character that nobody writes or sees: it stands on both sides of a parameter in a message."""
+_UNSAID = object()
+
+
+def argument(name: str, value: object = _UNSAID) -> str:
+    """Mark a parameter in the message of an error, so that other interfaces can respell it.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, as Python spells it in a sentence ("level") or a call ("rows=").
+    value : object, optional
+        What to give for it; ``...`` stands for whatever there is.
+
+    Returns
+    -------
+    str
+        Such as "level", "rows=", "rows=..." or "unmatched='keep'", with marks that are not seen.
+
+    Examples
+    --------
+    >>> from kronfill.errors import ParameterError, argument
+    >>> error = ParameterError(f"{argument('level')} must lie between 0 and 1, got 7.")
+    >>> error.parameter, str(error)
+    ('level', 'level must lie between 0 and 1, got 7.')
+    >>> error.spelled(lambda name: f"--{name}")
+    '--level must lie between 0 and 1, got 7.'
+    """
+    shown = "..." if value is ... else repr(value)
+    return f"{_MARK}{name if value is _UNSAID else f'{name}={shown}'}{_MARK}"
 
 
 class KronfillError(Exception):
-    """Base class of every exception of this library."""
+    """Base class of every exception of this library.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, what was got and what is allowed; see :func:`argument`.
+    parameter : str, optional
+        The parameter that it is about; by default the first that is marked in the message.
+    advice : str, optional
+        What to try in Python, where that is something else elsewhere: the end of the message.
+
+    Attributes
+    ----------
+    parameter : str or None
+        Name of the parameter that it is about, where there is one.
+    advice : str
+        See above.
+    """
+
+    def __init__(
+        self, message: str = "", *, parameter: str | None = None, advice: str = ""
+    ) -> None:
+        super().__init__(message)
+        marked = str(message).split(_MARK)[1:2]
+        self.parameter = parameter or next((text.partition("=")[0] for text in marked), None)
+        self.advice = advice
+
+    def spelled(self, spell: Callable[[str], str], advice: str | None = None) -> str:
+        """Return the message for another interface.
+
+        Parameters
+        ----------
+        spell : callable
+            Gives the spelling of a parameter there, from that of Python.
+        advice : str, optional
+            What to try there, in place of the error's own advice.
+
+        Returns
+        -------
+        str
+        """
+        pieces = str(self.args[0] if self.args else "").split(_MARK)
+        pieces[1::2] = [spell(text) for text in pieces[1::2]]
+        ending = self.advice if advice is None else advice
+        return "".join(pieces) + (f" {ending}" if self.advice else "")
+
+    def __str__(self) -> str:
+        return self.spelled(str)
 
 
 class DataError(KronfillError, ValueError):
@@ -70,10 +152,6 @@ class IndexRangeError(DataError, IndexError):
 class LabelError(DataError, KeyError):
     """A row or column label is unknown, missing or ambiguous."""
 
-    def __str__(self) -> str:
-        # KeyError would show the repr of the message.
-        return str(self.args[0]) if self.args else ""
-
 
 class KernelError(KronfillError, ValueError):
     """A kernel cannot be built or evaluated as asked."""
@@ -92,8 +170,10 @@ class NotPSDError(KernelError):
         The offending eigenvalue, where it was computed.
     """
 
-    def __init__(self, message: str, smallest_eigenvalue: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, smallest_eigenvalue: float | None = None, *, advice: str = ""
+    ) -> None:
+        super().__init__(message, advice=advice)
         self.smallest_eigenvalue = smallest_eigenvalue
 
 

@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from kronfill.cli.passes import PassProgress
+from kronfill.cli.progress import PassProgress
 from kronfill.cli.session import Session
 from tests.cli.conftest import SIDES, entries, items, run, write_parts
 
@@ -114,7 +114,7 @@ def test_progress_names_pass_share_and_residual(monkeypatch):
 
 
 def test_a_pass_that_takes_long_leaves_a_line(capsys, monkeypatch):
-    monkeypatch.setattr("kronfill.cli.passes.SECOND", 0.0)
+    monkeypatch.setattr("kronfill.cli.progress.SECOND", 0.0)
     progress = PassProgress(Session(), lambda part: None)
     progress.passing(7, 0, 2)
     progress.iterated(5, 0.5)

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.cli import longpairs
+from kronfill.completion import streamed_table
 from tests.cli.conftest import SIDES, entries, items, run, users, write_parts
 
 WAYS = {
@@ -126,7 +126,7 @@ def test_graphs_and_similarities_are_kernels_too(folder):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_only_the_entries_asked_for_in_their_order(folder, monkeypatch, kind):
-    monkeypatch.setattr(longpairs, "CHUNK", 7)
+    monkeypatch.setattr(streamed_table, "CHUNK", 7)
     whole = streamed("--mu", 0.2)
     pairs = whole.sample(40, random_state=0)[["user", "item"]]
     if kind == "csv":

@@ -82,6 +82,6 @@ def test_a_file_that_does_not_fit_in_memory_may_be_streamed(folder, monkeypatch)
 
 
 def test_no_space_on_the_disk(folder, monkeypatch):
-    monkeypatch.setattr("kronfill.cli.longplan.DISK", (10**15, 10**15))
+    monkeypatch.setattr("kronfill.streaming.plan.DISK", (10**15, 10**15))
     done = run("complete", "big", *SIDES, "--work-dir", "work", code=1)
     assert "Choose a folder with more (--work-dir)" in done.stderr

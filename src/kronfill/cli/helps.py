@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Command", "Group"]
+__all__ = ["Command", "Group", "grouped"]
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Make the fields of dataclasses among the parameters of a command its options."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            parameters += inspect.signature(groups[name], eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter)
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        for name, group in groups.items():
+            own = {field.name: options.pop(field.name) for field in fields(group)}
+            options[name] = group(**own)
+        command(**options)
+
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 class Command(TyperCommand):

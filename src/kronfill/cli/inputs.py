@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kronfill.cli.options import SideOptions, TableOptions
 from kronfill.cli.session import Session
 from kronfill.completion.problem import CompletionProblem
 from kronfill.completion.sides import some_of
@@ -28,20 +29,8 @@ from kronfill.data.reading.table_files import open_file
 from kronfill.errors import LabelError, ParameterError
 
 __all__ = [
-    "Sides", "Tables", "as_mu", "ask_pairs", "check_range", "read_sides", "read_tables",
-    "say_matches",
+    "Tables", "ask_pairs", "check_range", "read_sides", "read_tables", "say_matches",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Sides:
-    """What the options say about side information: one entry for rows, one for columns."""
-
-    paths: tuple[Path | None, Path | None] = (None, None)
-    kinds: tuple[str | None, str | None] = (None, None)
-    indices: tuple[str | None, str | None] = (None, None)
-    ignore: list[str] = field(default_factory=list)
-    impute: str = "error"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +47,17 @@ class Tables:
         return CompletionProblem.of(self.table, self.rows, self.cols, **settings)
 
 
-def read_tables(
-    session: Session,
-    path: Path,
-    roles: Roles,
-    sides: Sides,
-    sheet: str | None = None,
-    duplicates: str = "error",
-) -> Tables:
+def read_tables(session: Session, path: Path, options: TableOptions, sides: SideOptions) -> Tables:
     """Read all files and say what they are."""
-    file = open_file(path, sheet)
-    entries = read_entries(file, roles)
+    file = open_file(path, options.sheet)
+    entries = read_entries(file, options.roles)
     session.note(f"{path}: {file.told}, {entries.told}.")
     read = read_sides(session, sides)
     numbers = tuple(
         are_numbers(own, [] if side is None else side.labels)
         for own, side in zip((entries.row_labels, entries.col_labels), read, strict=True)
     )
-    observations = entries.observations((numbers[0], numbers[1]), duplicates)
+    observations = entries.observations((numbers[0], numbers[1]), options.duplicates)
     n, l = observations.shape
     session.note(
         f"{count_of(n, 'row')} x {count_of(l, 'column')}, "
@@ -101,15 +83,15 @@ def read_tables(
 
 def _without_entries(obs: Observations) -> str:
     """Which rows and columns of the table have no entry."""
-    told = ""
+    text = ""
     for at, labels, name in (
         (obs.cold_rows, obs.row_labels, "row"),
         (obs.cold_cols, obs.col_labels, "column"),
     ):
         if len(at) and labels is not None:
             some = some_of([labels[k] for k in at])
-            told += f"; {count_of(len(at), name)} without any entry, {some}"
-    return told
+            text += f"; {count_of(len(at), name)} without any entry, {some}"
+    return text
 
 
 def say_matches(session: Session, problem: CompletionProblem, unmatched: str) -> None:
@@ -134,14 +116,14 @@ def say_matches(session: Session, problem: CompletionProblem, unmatched: str) ->
         )
 
 
-def read_sides(session: Session, sides: Sides) -> list[SideFile | None]:
+def read_sides(session: Session, sides: SideOptions) -> list[SideFile | None]:
     """Read what is known about rows and columns, and say what it is."""
     read = [_side(session, sides, axis) for axis in (0, 1)]
     _check_ignored(read, sides)
     return read
 
 
-def _side(session: Session, sides: Sides, axis: int) -> SideFile | None:
+def _side(session: Session, sides: SideOptions, axis: int) -> SideFile | None:
     path = sides.paths[axis]
     if path is None:
         if sides.kinds[axis] is not None or sides.indices[axis] is not None:
@@ -150,7 +132,7 @@ def _side(session: Session, sides: Sides, axis: int) -> SideFile | None:
             raise ParameterError(msg)
         return None
     file = open_file(path)
-    ignore = [name for name in sides.ignore if name in file.names]
+    ignore = [name for name in sides.ignored if name in file.names]
     side = read_side(
         file, sides.kinds[axis], index=sides.indices[axis], ignore=ignore, impute=sides.impute
     )
@@ -160,26 +142,12 @@ def _side(session: Session, sides: Sides, axis: int) -> SideFile | None:
     return side
 
 
-def _check_ignored(read: list[SideFile | None], sides: Sides) -> None:
+def _check_ignored(read: list[SideFile | None], sides: SideOptions) -> None:
     known = {name for side in read if side is not None for name in side.table.names}
-    for name in sides.ignore:
+    for name in sides.ignored:
         if name not in known:
             msg = f"--ignore {name}: no file of side information has such a column."
             raise ParameterError(msg)
-
-
-def as_mu(text: str) -> float | str:
-    """The option --mu as a number or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        mu = float(text)
-    except ValueError:
-        mu = math.nan
-    if 0 < mu < math.inf:
-        return mu
-    msg = f"--mu must be a positive number or 'auto', got {text!r}."
-    raise ParameterError(msg)
 
 
 def check_range(value_range: tuple[float, float] | None) -> None:

@@ -33,8 +33,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         from kronfill import __version__
 
         typer.echo(f"kronfill {__version__}")
@@ -71,7 +71,7 @@ def run() -> None:
         code = end.code
     except OSError as error:  # what is printed outside of a session, such as --help
         failed = error
-    told = flush_results(failed)
-    if told:
-        typer.echo(f"Error: {told}", err=True)
-    sys.exit(FAILED if told else code)
+    trouble = flush_results(failed)
+    if trouble:
+        typer.echo(f"Error: {trouble}", err=True)
+    sys.exit(FAILED if trouble else code)

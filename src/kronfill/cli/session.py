@@ -20,7 +20,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kronfill.errors import KronfillError, KronfillWarning, MemoryLimitError, StorageError
+from kronfill.errors import (
+    KronfillError,
+    KronfillWarning,
+    MemoryLimitError,
+    ModelFileError,
+    NotPSDError,
+    StorageError,
+)
 
 __all__ = ["FAILED", "INTERRUPTED", "MISUSED", "SECOND", "Session", "flush_results"]
 
@@ -203,9 +210,9 @@ def _verdict(error: BaseException | None) -> tuple[int | None, str]:
     if error is None:
         return 0, ""
     if isinstance(error, MemoryLimitError | StorageError):
-        return FAILED, _as_options(str(error))
+        return FAILED, _message(error)
     if isinstance(error, KronfillError):
-        return MISUSED, _as_options(str(error))
+        return MISUSED, _message(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "Interrupted; nothing was written."
     if isinstance(error, MemoryError):
@@ -228,37 +235,29 @@ def _is_usage(error: BaseException) -> bool:
     return type(error).__module__.split(".")[0] in ("click", "typer")
 
 
-_SPELLINGS = {
-    "unmatched='keep'": "--unmatched keep",
-    "unmatched='drop'": "--unmatched drop",
-    "duplicates='mean'": "--duplicates mean",
-    "intervals='calibrated'": "--intervals calibrated",
-    "center='mean'": "--center mean",
-    "Give rows= or cols=, or use method='mc'.": "Give --rows or --cols, or use --method mc.",
-    "method='imc'": "--method imc",
-    "for rows=": "for --rows",
-    "for cols=": "for --cols",
-    "(memory=)": "(--memory)",
-    "another work_dir": "another folder (--work-dir)",
-    "exchange rows= and cols=": "exchange --rows and --cols",
-    "value_range must be": "--range must be",
-    "level must lie": "--level must lie",
-    "delta must be": "--delta must be",
-    "Files written by est.save(path) and Completion.save(path) can be loaded.": (
-        "Give one that was written with 'kronfill complete --save'."
-    ),
-    "If it should be a kernel up to noise, project it with kronfill.kernels.nearest_psd(K)": (
-        "No items can be as similar as it says. Take its lines as features (--rows-as features, "
-        "--cols-as features), or project it in Python with kronfill.kernels.nearest_psd."
-    ),
+_OPTIONS = {
+    "value_range": "--range", "work_dir": "folder (--work-dir)", "rows=...": "--rows FILE",
+    "cols=...": "--cols FILE", "mu=...": "--mu NUMBER",
+}  # fmt: skip
+"""Parameters that are not called here as in Python, or of which the kind of value is said."""
+_ADVICE: dict[type[KronfillError], str] = {
+    ModelFileError: "Give one that was written with 'kronfill complete --save'.",
+    NotPSDError: "No items can be as similar as it says. Take its lines as features (--rows-as "
+    "features, --cols-as features), or project it in Python with kronfill.kernels.nearest_psd.",
 }
+"""What to try where the library says what to try in Python."""
 
 
-def _as_options(text: str) -> str:
-    """The library names its parameters as Python spells them; here they are options."""
-    for python, option in _SPELLINGS.items():
-        text = text.replace(python, option)
-    return text
+def _message(error: KronfillError) -> str:
+    """What the library says, with options in place of parameters."""
+    return error.spelled(_option, _ADVICE.get(type(error)))
+
+
+def _option(parameter: str) -> str:
+    """The option for a parameter that is spelt as in Python."""
+    name, _, value = parameter.partition("=")
+    value = "" if value == "True" else value.strip("'")
+    return _OPTIONS.get(parameter) or f"--{name.replace('_', '-')} {value}".strip()
 
 
 def _cells(values: list[Any]) -> list[str]:

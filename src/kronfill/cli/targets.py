@@ -2,37 +2,86 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from kronfill.cli.outputs import SUFFIXES, check_outputs
 from kronfill.errors import ParameterError
 
-__all__ = ["OutputFiles"]
+__all__ = ["OutputFiles", "OutputOptions"]
+
+OUTPUT = "Output"
 
 MANY_DETAILS = 1_000_000
 """Up to so many entries their details are written beside a wide table without being asked for."""
 
 
-class OutputFiles:
-    """The files to be written."""
+def _file(*names: str, text: str) -> object:
+    return typer.Option(*names, help=text, metavar="FILE", rich_help_panel=OUTPUT)
 
-    def __init__(
-        self,
-        table: Path,
-        output: Path | None,
-        details: Path | None,
-        no_details: bool,
-        pairs: Path | None,
-        report: Path | None,
-        save: Path | None,
-    ) -> None:
-        self.table, self.pairs, self.report, self.save = table, pairs, report, save
-        self.output = output or Path(f"{_stem(table)}-filled{_suffix(table)}")
-        self.details, self.no_details = details, no_details
-        self._inputs: tuple[Path | None, ...] = (table, pairs)
-        if details is not None and (no_details or pairs is not None):
-            other = "--no-details" if no_details else "--pairs, whose output has them already"
-            msg = f"--details cannot be given together with {other}."
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is to be written."""
+
+    output: Annotated[
+        Path | None,
+        _file(
+            "-o", "--output", text="The filled table; TABLE with '-filled' in its name by default."
+        ),
+    ] = None
+    details: Annotated[
+        Path | None,
+        _file(
+            "--details",
+            text="For a wide table: status and interval of every entry, one line each; the output "
+            "with '-details' in its name by default, up to a million entries.",
+        ),
+    ] = None
+    no_details: Annotated[
+        bool, typer.Option("--no-details", help="Write no details.", rich_help_panel=OUTPUT)
+    ] = False
+    pairs: Annotated[
+        Path | None,
+        _file(
+            "--pairs",
+            text="Only these entries: a file with a row and a column label in each line.",
+        ),
+    ] = None
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Write every entry, even more than 20 million.", rich_help_panel=OUTPUT
+        ),
+    ] = False
+    report: Annotated[Path | None, _file("--report", text="An HTML report.")] = None
+    value_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--range", metavar="LOW HIGH", rich_help_panel=OUTPUT,
+            help="Range that all values obey, whatever is observed: the report then has a "
+            "certificate.",
+        ),
+    ] = None  # fmt: skip
+    save: Annotated[Path | None, _file("--save", text="The model, as a .kf file.")] = None
+
+
+class OutputFiles:
+    """The files to be written for a table."""
+
+    def __init__(self, table: Path, options: OutputOptions) -> None:
+        self.report, self.save = options.report, options.save
+        self.output = options.output or Path(f"{_stem(table)}-filled{_suffix(table)}")
+        self.details, self._options = options.details, options
+        self._inputs: tuple[Path | None, ...] = (table, options.pairs)
+        if options.details is not None and (options.no_details or options.pairs is not None):
+            also = (
+                "--no-details" if options.no_details else "--pairs, whose output has them already"
+            )
+            msg = f"--details cannot be given together with {also}."
             raise ParameterError(msg)
 
     def check(self, inputs: tuple[Path | None, Path | None]) -> None:
@@ -54,11 +103,11 @@ class OutputFiles:
 
     def named(self, layout: str, lines: int) -> OutputFiles:
         """The file of details gets its name, if there is to be one."""
-        wide = layout == "wide" and self.pairs is None
+        wide = layout == "wide" and self._options.pairs is None
         if not wide and self.details is not None:
             msg = "--details is for wide tables; the output of a long one has details in each line."
             raise ParameterError(msg)
-        if wide and self.details is None and not self.no_details and lines <= MANY_DETAILS:
+        if wide and self.details is None and not self._options.no_details and lines <= MANY_DETAILS:
             self.details = self.output.with_name(f"{self.output.stem}-details{self.output.suffix}")
             check_outputs({"--details (table)": self.details}, self._inputs)
         return self

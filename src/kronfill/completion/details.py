@@ -17,13 +17,13 @@ from kronfill.completion.intervals import Intervals, intervals_for
 from kronfill.completion.newcomers import Newcomers, newcomers
 from kronfill.data import Observations
 from kronfill.data._arrays import plain_array
-from kronfill.errors import ParameterError
+from kronfill.errors import ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor, check_rank
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["STATUS", "EntryDetails", "check_level"]
+__all__ = ["BLOCK_FLOATS", "CHUNK", "STATUS", "EntryDetails", "as_index", "check_level"]
 
 Both = tuple[Newcomers | None, Newcomers | None]
 
@@ -133,7 +133,7 @@ class EntryDetails:
         check_level(level)
         check_rank(chunk, "chunk")
         n, l = self.observations.shape
-        index = _as_index(pairs)
+        index = as_index(pairs)
         if pairs is not None and index is None:
             index = self.locate(pairs)
         count = n * l if index is None else len(index[0])
@@ -345,7 +345,7 @@ def _width(n: int, l: int, new: Both) -> int:
 def check_level(level: Any) -> None:
     """Raise unless ``level`` lies between 0 and 1."""
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
-        msg = f"level must lie between 0 and 1, such as 0.9, got {level!r}."
+        msg = f"{argument('level')} must lie between 0 and 1, such as 0.9, got {level!r}."
         raise ParameterError(msg)
 
 
@@ -353,7 +353,7 @@ def _items(pairs: Any) -> Any:
     return pairs.itertuples(index=False) if hasattr(pairs, "itertuples") else pairs
 
 
-def _as_index(pairs: Any) -> Any:
+def as_index(pairs: Any) -> Any:
     """Two index arrays, if that is what was given."""
     two = isinstance(pairs, tuple) and len(pairs) == 2
     if not two or not all(isinstance(p, np.ndarray) and p.dtype.kind in "iu" for p in pairs):

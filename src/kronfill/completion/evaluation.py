@@ -7,7 +7,7 @@ apart by kind; two simple rules are asked the same.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from kronfill._progress import ShareProgress
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
@@ -25,12 +26,11 @@ from kronfill.ridge.solution import Solution
 from kronfill.selection.splitters import ColumnKFold, EntryKFold, RowColumnKFold, RowKFold
 
 __all__ = [
-    "FOLDS", "KINDS", "LEAST", "QUESTIONS", "Evaluation", "HiddenEntries", "Progress", "Score",
-    "counted", "cross_validate", "evaluate", "hold_out", "kinds_of", "score",
+    "FOLDS", "KINDS", "LEAST", "QUESTIONS", "Evaluation", "HiddenEntries", "Score", "counted",
+    "cross_validate", "evaluate", "hold_out", "kinds_of", "score",
 ]  # fmt: skip
 
 Splits = list[tuple[Index, Index]]
-Progress = Callable[[str, float], None]
 
 KINDS = ("known", "row", "column", "both")
 """What is new to the fit: nothing, the row, the column, both; in the order of ``kinds_of``."""
@@ -141,7 +141,9 @@ class Evaluation:
     doubts: dict[str, str] = field(default_factory=dict)
 
 
-def evaluate(completion: Any, *, seed: int = 0, progress: Progress | None = None) -> Evaluation:
+def evaluate(
+    completion: Any, *, seed: int = 0, progress: ShareProgress | None = None
+) -> Evaluation:
     """Hide entries, rows and columns, fit again without them, predict them.
 
     Parameters
@@ -184,7 +186,7 @@ def cross_validate(
     *,
     folds: int = FOLDS,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ShareProgress | None = None,
 ) -> Evaluation:
     """Leave folds of entries, of rows, of columns and of both out in turn, and predict them.
 
@@ -349,7 +351,7 @@ def _splitter(kind: str, obs: Observations, folds: int, seed: int) -> Any:
 
 
 def _left_out(
-    estimator: MatrixRegressor, obs: Observations, kind: str, folds: Splits, say: Progress
+    estimator: MatrixRegressor, obs: Observations, kind: str, folds: Splits, say: ShareProgress
 ) -> tuple[HiddenEntries, list[Solution]]:
     """The hidden entries of all folds that turn out to be of this kind; how each fit ended."""
 

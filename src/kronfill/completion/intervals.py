@@ -13,7 +13,7 @@ from kronfill._types import Floats, Index
 from kronfill.completion.evaluation import KINDS, LEAST, Evaluation, counted, hold_out, kinds_of
 from kronfill.core.limits import DENSE_POSTERIOR
 from kronfill.data._counts import count_of
-from kronfill.errors import DataError, ParameterError
+from kronfill.errors import DataError, ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.gaussian_process import GaussianProcessRegressor, gaussian_process
 
@@ -141,23 +141,28 @@ class NoIntervals(Intervals):
 _KINDS = ("known rows and columns", "new rows", "new columns", "new rows and columns")
 
 
-def intervals_for(model: MatrixRegressor, count: int, method: str = "auto") -> Intervals:
+def intervals_for(
+    model: MatrixRegressor, count: int, method: str = "auto", evaluation: Evaluation | None = None
+) -> Intervals:
     """Return intervals of the kind asked for, for ``count`` entries.
 
     "auto" takes the model's own standard deviation where it has one and can be had in about a
-    minute, and calibrates otherwise.
+    minute, and calibrates otherwise. Errors of a hold-out that was made already are used again.
     """
     if method not in METHODS:
         msg = f"intervals must be one of {METHODS}, got {method!r}."
         raise ParameterError(msg)
     if method == "none":
         return NoIntervals()
+    measured = evaluation is not None and evaluation.scheme == "hold-out"
+    if measured and wants_hidden(model, count, method):
+        return Calibrated(model, evaluation)
     if isinstance(model, GaussianProcessRegressor):
         return _of_gaussian(model, count, method)
     if method == "gaussian":
         msg = (
             f"{type(model).__name__} has no standard deviation of its own; use "
-            "intervals='calibrated', or the method 'kkmcex' or 'rrmcex'."
+            f"{argument('intervals', 'calibrated')}, or the method 'kkmcex' or 'rrmcex'."
         )
         raise ParameterError(msg)
     return _calibrated(model)

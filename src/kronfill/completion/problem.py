@@ -27,7 +27,7 @@ from kronfill.data._arrays import listing
 from kronfill.data._counts import count_of
 from kronfill.data.reading.frames import axis_indexes
 from kronfill.data.reading.layouts import refuse_long
-from kronfill.errors import EmptyDataError, LabelError, ParameterError
+from kronfill.errors import EmptyDataError, LabelError, ParameterError, argument
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.solvers import costs
@@ -257,9 +257,9 @@ def _settle(found: Match | None, unmatched: str, method: str, others: Sequence[A
     _refuse_exchanged(found, others)
     if unmatched == "keep" and method == "imc":
         msg = (
-            "method='imc' predicts from features alone; it cannot do without those of "
-            f"{count_of(len(found.only_table), name)}, {some}. Drop them "
-            "(unmatched='drop'), or use another method."
+            f"{argument('method', 'imc')} predicts from features alone; it cannot do without those "
+            f"of {count_of(len(found.only_table), name)}, {some}. Drop them "
+            f"({argument('unmatched', 'drop')}), or use another method."
         )
         raise LabelError(msg)
     if unmatched == "keep" and not found.both:
@@ -278,8 +278,8 @@ def _settle(found: Match | None, unmatched: str, method: str, others: Sequence[A
             f"{'is' if len(found.only_table) == 1 else 'are'} not in what is "
             f"known about the {name}s ({some}). The labels that are only there: {there}. If they "
             f"are written differently, make them agree. Otherwise say what to do with such "
-            f"{name}s: unmatched='keep' takes them as known by their entries only, "
-            "unmatched='drop' leaves them out."
+            f"{name}s: {argument('unmatched', 'keep')} takes them as known by their entries only, "
+            f"{argument('unmatched', 'drop')} leaves them out."
         )
         raise LabelError(msg)
 
@@ -292,7 +292,8 @@ def _refuse_exchanged(found: Match, others: Sequence[Any]) -> None:
     name, other = (found.axis, "column" if found.axis == "row" else "row")
     msg = (
         f"What is given about the {name}s has the labels of the table's {other}s, such as "
-        f"{', '.join(map(repr, found.only_side[:3]))}: exchange rows= and cols=."
+        f"{', '.join(map(repr, found.only_side[:3]))}: exchange {argument('rows=')} and "
+        f"{argument('cols=')}."
     )
     raise LabelError(msg)
 
@@ -347,6 +348,9 @@ def _estimator(
         return MC(**more)
     for axis, name in ((row, "rows"), (col, "cols")):
         if axis.told != NOTHING and axis.features is None:
-            msg = f"method='imc' needs a table of features for {name}=, got {axis.told}."
+            msg = (
+                f"{argument('method', 'imc')} needs a table of features for "
+                f"{argument(f'{name}=')}, got {axis.told}."
+            )
             raise ParameterError(msg)
     return IMC(row.features, col.features, **more)

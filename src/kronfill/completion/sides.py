@@ -25,7 +25,8 @@ from kronfill.kernels.thin import Thin, thin
 
 __all__ = [
     "IDENTITY", "NOTHING", "LabelledAxis", "Match", "feature_categories", "feature_kinds",
-    "internal_features", "is_thin", "kernel_of", "leaves", "match", "read_axis", "some_of",
+    "internal_features", "is_thin", "kernel_of", "leaves", "match", "read_axis",
+    "side_labels", "some_of",
 ]  # fmt: skip
 
 IDENTITY = 0.1
@@ -94,7 +95,7 @@ class LabelledAxis:
 
 def match(side: Any, labels: Any, name: str) -> Match | None:
     """Compare labels; None where nothing is matched by label."""
-    known = _side_labels(side)
+    known = side_labels(side)
     if known is None:
         return None
     there, here = set(known), set(labels)
@@ -103,7 +104,8 @@ def match(side: Any, labels: Any, name: str) -> Match | None:
     return Match(name, len(here) - len(only_table), only_table, only_side)
 
 
-def _side_labels(side: Any) -> Any:
+def side_labels(side: Any) -> Any:
+    """The labels of the items that side information describes, None if it has none."""
     if isinstance(side, Kernel):
         return side.labels
     if _is_graph(side):
@@ -202,9 +204,9 @@ def _similar(similar: Any, name: str) -> Kernel:
         )
         raise NotSymmetricError(msg) from None
     except NotPSDError as error:
-        rest = str(error).removeprefix("kernel ")
+        rest = error.args[0].removeprefix("kernel ")
         msg = f"The matrix of similarities of the {name}s {rest}"
-        raise NotPSDError(msg, error.smallest_eigenvalue) from None
+        raise NotPSDError(msg, error.smallest_eigenvalue, advice=error.advice) from None
 
 
 def _featured(side: Any, labels: Any, name: str) -> LabelledAxis:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from os import PathLike
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._optional import needed
-from kronfill.completion.details import STATUS, EntryDetails
+from kronfill.completion.details import BLOCK_FLOATS, STATUS, EntryDetails
 from kronfill.completion.problem import METHODS, CompletionProblem, labelled
+from kronfill.completion.streamed_table import StreamedCompletion, complete_streamed
 from kronfill.data import Observations
 from kronfill.data._counts import count_of
-from kronfill.errors import KronfillWarning, ParameterError
+from kronfill.errors import KronfillWarning, ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor, check_rank
 from kronfill.estimators.gaussian_process import GaussianProcessRegressor
+from kronfill.streaming.long_table import is_long_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +31,14 @@ __all__ = ["METHODS", "STATUS", "Completion", "complete"]
 
 SHOWN = 8
 """Rows and columns of a completed table that a notebook shows."""
+
+
+@overload
+def complete(table: str | PathLike[str], *args: Any, **settings: Any) -> StreamedCompletion: ...
+
+
+@overload
+def complete(table: Any, *args: Any, **settings: Any) -> Completion: ...
 
 
 def complete(
@@ -44,7 +55,8 @@ def complete(
     row: Any = None,
     col: Any = None,
     value: Any = None,
-) -> Completion:
+    solver: Any = "auto",
+) -> Completion | StreamedCompletion:
     """Fill in the missing entries of a table from what is known about its rows and columns.
 
     What estimators leave to the user is chosen here: the ridge weight, a mean, and two parts that
@@ -58,7 +70,8 @@ def complete(
     table : DataFrame, array-like or Observations
         Rows and columns with missing entries (NaN); index and columns (of an xarray the
         coordinates) are the labels. Or a long table, each line of which is an entry: say so with
-        ``row``, ``col`` and ``value``.
+        ``row``, ``col`` and ``value``. Or one that is not held in memory: Parquet files (a path, a
+        folder, a pattern such as ``"big/*.parquet"``) or a pyarrow data set.
     rows, cols : DataFrame, networkx graph, Kernel, array-like or None
         What is known about each axis, matched by label: a table of features (numbers, categories,
         dates), a graph whose nodes are the labels, a kernel, a similarity matrix (as a DataFrame
@@ -81,10 +94,13 @@ def complete(
         The columns of a long table that hold the row label, the column label and the value; all
         three or none. A table that could be either is refused unless they are given;
         ``Observations.from_matrix(table)`` says that it is wide.
+    solver : "auto", Streamed or Distributed, default="auto"
+        For a table that is not in memory, see :func:`kronfill.completion.complete_streamed`.
 
     Returns
     -------
     Completion
+        A :class:`~kronfill.completion.StreamedCompletion` for a table that is not in memory.
 
     See Also
     --------
@@ -109,6 +125,18 @@ def complete(
     >>> kf.complete(seen, method="mc", rank=1, row="user", col="film", value="stars").filled.shape
     (2, 2)
     """
+    if is_long_table(table):
+        _refuse_unmatched(unmatched)
+        return complete_streamed(
+            table, rows, cols, method, mu=mu, center=center, row=row, col=col, value=value,
+            solver=solver,
+        )  # fmt: skip
+    if solver != "auto":
+        msg = (
+            f"{argument('solver')} says how a table that is not in memory is fitted: give a path, "
+            f"or leave it out; got {solver!r}."
+        )
+        raise ParameterError(msg)
     table = _entries(table, row, col, value)
     problem = CompletionProblem.of(
         table, rows, cols, method, mu=mu, rank=rank, center=center,
@@ -121,6 +149,15 @@ def complete(
         )
         warnings.warn(message, KronfillWarning, stacklevel=2)
     return Completion.of(problem)
+
+
+def _refuse_unmatched(unmatched: str) -> None:
+    if unmatched != "error":
+        msg = (
+            f"{argument('unmatched', unmatched)} needs all labels beforehand: a table that is not "
+            "in memory may only have rows and columns that the side information describes."
+        )
+        raise ParameterError(msg)
 
 
 def _entries(table: Any, row: Any, col: Any, value: Any) -> Any:
@@ -207,6 +244,37 @@ class Completion(EntryDetails):
         obs = self.observations
         values[obs.rows, obs.cols] = obs.values
         return self._frame(values)
+
+    def iter_filled(self, floats: int = BLOCK_FLOATS) -> Iterator[DataFrame]:
+        """Go through :attr:`filled` in blocks of rows of up to ``floats`` entries together.
+
+        Parameters
+        ----------
+        floats : int, default=4000000
+            Most entries of a block; a block has one row at least.
+
+        Yields
+        ------
+        DataFrame
+
+        Examples
+        --------
+        >>> import numpy as np, kronfill as kf
+        >>> done = kf.complete(np.eye(3), method="mc", rank=1, mu=1.0)
+        >>> [block.shape for block in done.iter_filled(6)]
+        [(2, 3), (1, 3)]
+        """
+        pd = needed("pandas", "Completed tables")
+        n, l = self.observations.shape
+        observed = self.observations.to_sparse()
+        index, columns = self._index
+        step = max(1, floats // l)
+        for first in range(0, n, step):
+            part = np.arange(first, min(first + step, n))
+            values = self.model.predict_matrix(rows=part)
+            known = observed[part].tocoo()
+            values[known.row, known.col] = known.data
+            yield pd.DataFrame(values, index=index[part], columns=columns)
 
     @property
     def predicted(self) -> DataFrame:
@@ -360,7 +428,8 @@ class Completion(EntryDetails):
         if not isinstance(self.model, GaussianProcessRegressor):
             msg = (
                 f"{type(self.model).__name__} has no standard deviation of its own: use "
-                "method='kkmcex' or 'rrmcex', or intervals='calibrated' of details()."
+                f"method='kkmcex' or 'rrmcex', or {argument('intervals', 'calibrated')} of "
+                "details()."
             )
             raise ParameterError(msg)
         return self._extended(self.model.extrapolate_std, rows, cols)

@@ -257,7 +257,7 @@ def _check_smallest_eigenvalue(K: Floats, shift: float, name: str) -> None:
         return
     msg = (
         f"{name} is not positive semidefinite: its smallest eigenvalue is {smallest:.3g} (down to "
-        f"{-shift:.1g} would pass as rounding error). If it should be a kernel up to noise, "
-        "project it with kronfill.kernels.nearest_psd(K)"
+        f"{-shift:.1g} would pass as rounding error)."
     )
-    raise NotPSDError(msg, smallest)
+    advice = "If it should be a kernel up to noise, project it with kronfill.kernels.nearest_psd(K)"
+    raise NotPSDError(msg, smallest, advice=advice)

@@ -27,6 +27,7 @@ from kronfill.errors import (
     NonFiniteError,
     ParameterError,
     ShapeError,
+    argument,
 )
 
 __all__ = ["Entries", "LabelledShape", "check_policy"]
@@ -174,7 +175,7 @@ class Entries:
         named = [f"{self.name(j)} at positions {i} and {j}" for i, j in repeats[:3]]
         msg = (
             f"Every entry may be observed once, got repeats: {listing(named, len(repeats))}; "
-            "merge them first, or read the table with duplicates='mean'."
+            f"merge them first, or read the table with {argument('duplicates', 'mean')}."
         )
         raise DuplicateEntryError(msg)
 

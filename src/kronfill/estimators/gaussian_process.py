@@ -62,7 +62,7 @@ from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
 from kronfill.streaming.long_table import is_frame
 
 __all__ = [
-    "GaussianProcessRegressor", "gaussian_process", "kept_system", "posed_problem", "table_ranks",
+    "GaussianProcessRegressor", "gaussian_process", "kept_system", "posed_problem", "table_factors",
 ]  # fmt: skip
 
 AXES = ("row", "col")
@@ -679,8 +679,10 @@ def posed_problem(
     return observations, estimator._problem(known, sampled, 1.0)
 
 
-def table_ranks(estimator: GaussianProcessRegressor, shape: tuple[int, int]) -> tuple[int, int]:
-    """Columns of the two factors in which a long table would be fitted."""
+def table_factors(
+    estimator: GaussianProcessRegressor, shape: tuple[int, int]
+) -> tuple[Floats, Floats]:
+    """The two factors in which a method would be fitted to a long table of this shape."""
     bases = estimator._factor_bases(resolved(validated_sides(estimator), shape))
-    row, col = (basis.known(None).shape[1] for basis in bases)
+    row, col = (basis.known(None) for basis in bases)
     return row, col

@@ -29,17 +29,13 @@ from kronfill.streaming.long_table import (
     is_frame,
     long_table,
 )
-from kronfill.streaming.samples import sample_lines
+from kronfill.streaming.samples import SAMPLE, sample_lines
 from kronfill.streaming.streamed import Streamed, TableSolver
 from kronfill.streaming.workers import one_at_a_time
 
 __all__ = [
-    "choice_memory", "fit_long_table", "open_table", "predict_frame", "table_axes",
-    "without_observations",
+    "fit_long_table", "open_table", "predict_frame", "table_axes", "without_observations",
 ]  # fmt: skip
-
-SAMPLE = 100_000
-"""Lines of a long table on which mu="auto" is chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,16 +158,6 @@ def _mu_of(sample: Batch, phis: tuple[Floats, Floats], center: Any) -> float:
     entries = as_sampled(rows, cols, sample.values, shape, sample.weights, center)
     factors = GivenFactor(phis[0][row_items]), GivenFactor(phis[1][col_items])
     return best_mu(RidgeProblem(*factors, entries, 1.0))
-
-
-def choice_memory(shape: tuple[int, int], ranks: tuple[int, int]) -> tuple[int, int]:
-    """Bytes that choosing mu takes at most beside the factors, and that are not given back, about.
-
-    As copies of the factors at the items of the sample: four, and two.
-    """
-    sizes = (min(n, SAMPLE) * rank for n, rank in zip(shape, ranks, strict=True))
-    copy = 8 * sum(sizes)
-    return 4 * copy, 2 * copy
 
 
 def _predicted(

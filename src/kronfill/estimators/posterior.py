@@ -16,7 +16,7 @@ import scipy.linalg
 from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_BLOCK, DENSE_POSTERIOR, SMALL_SYSTEM
 from kronfill.core.memory import Kept
-from kronfill.errors import DataError, ParameterError
+from kronfill.errors import DataError, ParameterError, argument
 from kronfill.estimators.fitted.axes import Axis
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.factorised import Factorised, SolvedSystem
@@ -163,9 +163,10 @@ class GaussianProcess:
         """s^2, or an error where nothing tells it."""
         if self.dof == 0:
             msg = (
-                f"center={self.center!r} takes as many effects as there are observations "
-                f"({self.sampled.m}): nothing is left to tell how sure they are. Use "
-                "fewer effects, such as center='mean', or more observations."
+                f"{argument('center', self.center)} takes as many effects as there are "
+                f"observations ({self.sampled.m}): nothing is left to tell how sure they "
+                f"are. Use fewer effects, such as {argument('center', 'mean')}, or more "
+                "observations."
             )
             raise DataError(msg)
         return self.signal_variance
@@ -176,8 +177,9 @@ class GaussianProcess:
             entry = (int(targets.rows[bad[0]]), int(targets.cols[bad[0]]))
             msg = (
                 f"{len(bad)} entries, the first at {entry}, have an effect that no observation "
-                f"determines (center={self.center!r}): their variance is infinite and they cannot "
-                "be sampled. Leave these rows and columns out, or use center='mean'."
+                f"determines ({argument('center', self.center)}): their variance is infinite and "
+                "they cannot be sampled. Leave these rows and columns out, or use "
+                f"{argument('center', 'mean')}."
             )
             raise ParameterError(msg)
 

@@ -12,7 +12,7 @@ from kronfill._optional import needed
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.data._arrays import real_array
-from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
+from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError, argument
 from kronfill.estimators.explain import names_of
 from kronfill.estimators.inputs import as_sampled
 from kronfill.estimators.posterior import GaussianProcess
@@ -161,7 +161,8 @@ def _by_variance(
     if count < n - len(first):  # what is left has nothing in common with anything observed
         msg = (
             f"Only {len(first) + count} candidates can be compared: the effects of the others stay "
-            "unknown whatever is measured among them. Ask for fewer, or use center='mean'."
+            "unknown whatever is measured among them. Ask for fewer, or use "
+            f"{argument('center', 'mean')}."
         )
         raise ParameterError(msg)
     at = np.array(first, dtype=np.intp)

@@ -184,11 +184,9 @@ class Container:
     def _directory(self) -> list[_Entry]:
         """Names, sizes and sums, as far as they can be read at all."""
         if self._bytes(0, 4) != b"PK\3\4":
-            msg = (
-                f"{self.path} is not a kronfill model: it does not begin like a zip file. Files "
-                "written by est.save(path) and Completion.save(path) can be loaded."
-            )
-            raise ModelFileError(msg)
+            msg = f"{self.path} is not a kronfill model: it does not begin like a zip file."
+            advice = "Files written by est.save(path) and Completion.save(path) can be loaded."
+            raise ModelFileError(msg, advice=advice)
         tail = self._bytes(max(0, len(self._file) - _TAIL))
         if len(tail) < _TAIL or tail[-_END.size :][:4] != b"PK\5\6" or tail[:4] != b"PK\6\6":
             msg = (
@@ -244,5 +242,5 @@ def _mapped(path: Path) -> mmap.mmap:
         msg = f"{path} cannot be read: {error}"
         raise ModelFileError(msg) from error
     what = "empty" if stat.S_ISREG(found.st_mode) else "a folder or a device"
-    msg = f"{path} is {what}, not a kronfill model. Files written by save(path) can be loaded."
-    raise ModelFileError(msg)
+    msg = f"{path} is {what}, not a kronfill model."
+    raise ModelFileError(msg, advice="Files written by save(path) can be loaded.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kronfill.completion.evaluation import Evaluation, Progress, evaluate
+from kronfill._progress import ShareProgress
+from kronfill.completion.evaluation import Evaluation, evaluate
 from kronfill.report.accuracy import accuracy
 from kronfill.report.cells import MOST, table_cells, widths
 from kronfill.report.content import Report
@@ -21,7 +22,7 @@ def build(
     evaluation: Evaluation | None,
     value_range: Any,
     seed: int,
-    progress: Progress | None,
+    progress: ShareProgress | None,
 ) -> Report:
     """Compute all sections; what may fail for reasons of the user's comes first."""
     model, obs = completion.model, completion.observations

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kronfill.completion.evaluation import QUESTIONS, Evaluation
+from kronfill.data._counts import count_of
+from kronfill.report.accuracy import accuracy
 from kronfill.report.html.formats import Numbers
 
-__all__ = ["WHAT", "Finding", "part_verdict", "verdicts"]
+__all__ = ["WHAT", "Finding", "part_verdict", "plain_verdicts", "verdicts"]
 
 FEW = 20
 """Fewer hidden entries say little."""
@@ -45,6 +48,25 @@ def part_verdict(n: Numbers, k: int) -> Finding:
     if not part["clear"] or part["count"] < FEW:
         return Finding(f"{better}, but this may be chance{few}.", "warn")
     return Finding(f"{better}.", "good")
+
+
+def plain_verdicts(evaluation: Evaluation) -> dict[str, str]:
+    """One sentence for each question of an evaluation: how it compares with a simple rule."""
+    sentences = {}
+    for part in accuracy(evaluation).parts:
+        what, rule = WHAT[part.kind].capitalize(), RULES[part.best]
+        few = f" (only {count_of(part.count, 'entry', 'entries')})" if part.count < FEW else ""
+        if part.doubt:
+            text = f"{what}: not sure, {part.doubt}."
+        elif part.gain is None:
+            text = f"{what}: {rule} is exact already{few}."
+        elif part.gain <= 0:
+            text = f"{what}: no better than {rule}{few}; do not use it there."
+        else:
+            chance = "" if part.clear and part.count >= FEW else ", but this may be chance"
+            text = f"{what}: {100 * part.gain:.0f}% better than {rule}{chance}{few}."
+        sentences[QUESTIONS[part.kind]] = text
+    return sentences
 
 
 def verdicts(n: Numbers) -> dict[str, Finding]:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kronfill._atomic import written_whole
-from kronfill.completion.evaluation import Evaluation, Progress
+from kronfill._progress import ShareProgress
+from kronfill.completion.evaluation import Evaluation
 from kronfill.errors import StorageError
 from kronfill.report.build import build
 from kronfill.report.html.page import page
@@ -21,7 +22,7 @@ def write_report(
     evaluation: Evaluation | None = None,
     value_range: tuple[float, float] | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ShareProgress | None = None,
 ) -> Path:
     """Write a page about a completed table: one HTML file that needs nothing but a browser.
 

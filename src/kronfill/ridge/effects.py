@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_EFFECTS
-from kronfill.errors import DataError, ParameterError
+from kronfill.errors import DataError, ParameterError, argument
 from kronfill.ridge.factorised import CholeskyFactor
 
 __all__ = ["CENTERS", "AdditiveEffects", "Center", "EffectsDesign", "components", "half_inverse"]
@@ -271,7 +271,8 @@ def _indistinct(table: sp.csr_array) -> DataError:
     return DataError(
         "Row and column effects cannot be told apart in double precision: the weights go from "
         f"{known.min():.3g} to {known.max():.3g}. Bring them closer together (a factor of 1e12 is "
-        "safe), leave entries out that hardly count (weight 0), or use center='mean'."
+        "safe), leave entries out that hardly count (weight 0), or use "
+        f"{argument('center', 'mean')}."
     )
 
 

@@ -28,6 +28,7 @@ from kronfill.errors import (
     ConvergenceWarning,
     EmptyDataError,
     ParameterError,
+    argument,
 )
 from kronfill.estimators.base import MatrixRegressor, few_threads, validated
 from kronfill.estimators.factorised import FactorisedRegressor, WarmPath
@@ -102,7 +103,10 @@ class MuPath:
     def _best(self, name: str) -> float:
         values = self.criteria[name] * (-1.0 if name == "lml" else 1.0)
         if np.isnan(values).all():
-            why = "every entry alone determines an effect. Use center=None or center='mean', or "
+            why = (
+                "every entry alone determines an effect. Use center=None or "
+                f"{argument('center', 'mean')}, or "
+            )
             if self.method != "exact":
                 why = "no solve converged, or " + why
             if name in ("row", "column"):

@@ -7,13 +7,14 @@ be computed in single precision: the residual that they are to remove never is.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from kronfill._progress import ProgressPrinter
 from kronfill._types import Flags, Floats, Index
 from kronfill.errors import ParameterError
 from kronfill.ridge.problem import RidgeSolver
@@ -58,9 +59,13 @@ class Iterative(RidgeSolver):
         if self.callback is not None:
             self.callback(iteration, residual)
         if self.progress:
-            line = f"\r{type(self).__name__}: iteration {iteration}, residual {residual:.1e}"
-            sys.stderr.write(line + ("\n" if residual <= self.tol else ""))
-            sys.stderr.flush()
+            line = f"iteration {iteration}, residual {residual:.1e}"
+            self.printer.line(line, last=residual <= self.tol)
+
+    @cached_property
+    def printer(self) -> ProgressPrinter:
+        """Shows progress where it is asked for."""
+        return ProgressPrinter(type(self).__name__)
 
 
 class Rounds:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from kronfill._optional import needed
 from kronfill.errors import (
     DataError,
+    DuplicateEntryError,
     IndexRangeError,
     LabelError,
     NonFiniteError,
     ParameterError,
 )
 
-__all__ = ["Batch", "Columns", "TableAxis", "arrow"]
+__all__ = ["Batch", "Columns", "TableAxis", "arrow", "repeated_entry"]
 
 
 class Batch(NamedTuple):
@@ -103,6 +104,20 @@ class TableAxis:
             raise LabelError(msg)
         codes: NDArray[np.int32] = found.to_numpy()
         return codes
+
+
+def repeated_entry(
+    axes: tuple[TableAxis, TableAxis], pair: tuple[int, int], where: list[str]
+) -> DuplicateEntryError:
+    """Return an error that says where the lines of an entry are that occurs twice."""
+    names = ", ".join(
+        f"{axis.name} {item if axis.labels is None else repr(axis.labels[item])}"
+        for axis, item in zip(axes, pair, strict=True)
+    )
+    return DuplicateEntryError(
+        f"The entry at {names} occurs more than once: {'; '.join(where)}. Each entry may be "
+        "observed once; merge repeats first."
+    )
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,13 @@ import numpy as np
 from kronfill._optional import needed
 from kronfill._types import Floats
 from kronfill.errors import (
-    DuplicateEntryError,
     EmptyDataError,
     ParameterError,
     StorageError,
 )
 from kronfill.ridge.problem import CoreResult
 from kronfill.streaming import workers
-from kronfill.streaming.columns import TableAxis
+from kronfill.streaming.columns import TableAxis, repeated_entry
 from kronfill.streaming.long_table import FrameTable, LongTable
 from kronfill.streaming.storage.checkpoint import Products, digest
 from kronfill.streaming.storage.sorting import cuts
@@ -256,18 +255,10 @@ class ClusterSums(Sums):
 
     def _refuse(self, read: list[Any], repeat: tuple[int, int]) -> None:
         """Name the pieces with an entry that occurs twice."""
-        held = self._client.gather(self._client.map(workers.times, read, repeat=repeat, pure=False))
-        where = "; ".join(self._table.named(k) for k, times in enumerate(held) if times)
-        pair = repeat if self._by == 0 else repeat[::-1]
-        names = ", ".join(
-            f"{axis.name} {item if axis.labels is None else repr(axis.labels[item])}"
-            for axis, item in zip(self._axes, pair, strict=True)
-        )
-        msg = (
-            f"The entry at {names} occurs more than once: {where}. Each entry may be observed "
-            "once; merge repeats first."
-        )
-        raise DuplicateEntryError(msg)
+        found = self._client.map(workers.times, read, repeat=repeat, pure=False)
+        counts = self._client.gather(found)
+        where = [self._table.named(k) for k, times in enumerate(counts) if times]
+        raise repeated_entry(self._axes, repeat if self._by == 0 else repeat[::-1], where)
 
     def place(self, outer: Floats, inner: Floats) -> None:
         """See :class:`Sums`."""
@@ -293,10 +284,10 @@ class ClusterSums(Sums):
 
         def term(_: int) -> Floats:
             self._passing(self._passes, 0, len(self._blocks))
-            given = self._client.submit(workers.same, x, pure=False)
+            sent = self._client.submit(workers.same, x, pure=False)
             outer, inner = self._sent
             terms = self._client.map(
-                job, self._blocks, outer=outer, inner=inner, x=given, pure=False
+                job, self._blocks, outer=outer, inner=inner, x=sent, pure=False
             )
             return np.asarray(self._tree(terms)[0])
 

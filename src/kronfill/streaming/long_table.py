@@ -129,8 +129,8 @@ class ParquetTable(LongTable):
             expected = expected or kinds
             if kinds != expected:
                 msg = (
-                    f"{file.path}: the columns are {_told(kinds)}, those of {self._files[0].path} "
-                    f"{_told(expected)}. All files need the same columns."
+                    f"{file.path}: the columns are {_named(kinds)}, those of {self._files[0].path} "
+                    f"{_named(expected)}. All files need the same columns."
                 )
                 raise DataError(msg)
 
@@ -156,11 +156,11 @@ class ParquetTable(LongTable):
 
     def fingerprint(self) -> str:
         """See :class:`LongTable`: names, sizes and times of the files, and the columns."""
-        told = [repr(self.columns)]
+        parts = [repr(self.columns)]
         for file in self._files:
             info = file.filesystem.get_file_info(file.path)
-            told.append(f"{file.path} {info.size} {info.mtime_ns}")
-        return hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
+            parts.append(f"{file.path} {info.size} {info.mtime_ns}")
+        return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
     def read(self, piece: int, size: int) -> Iterator[Any]:
         """See :class:`LongTable`."""
@@ -222,7 +222,7 @@ def _kind(arrow_type: Any) -> str:
     return "number" if pa.types.is_floating(arrow_type) else str(arrow_type)
 
 
-def _told(kinds: dict[str, str | None]) -> str:
+def _named(kinds: dict[str, str | None]) -> str:
     return ", ".join(f"{name}: {kind or 'missing'}" for name, kind in kinds.items())
 
 

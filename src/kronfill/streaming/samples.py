@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from kronfill.streaming.columns import Batch, TableAxis
 from kronfill.streaming.long_table import LongTable
 
-__all__ = ["sample_lines"]
+__all__ = ["SAMPLE", "sample_lines"]
 
+SAMPLE = 100_000
+"""Lines of a long table on which mu="auto" is chosen."""
 READ = 1 << 16
 """Lines that are read at a time."""
 ENOUGH = 20_000_000

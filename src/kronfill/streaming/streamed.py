@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from abc import abstractmethod
@@ -23,7 +22,7 @@ from kronfill.core.loops.lanes import lined, width
 from kronfill.core.memory import available_memory
 from kronfill.core.operator import SEGMENTS
 from kronfill.data._counts import size_of
-from kronfill.errors import MemoryLimitError, ParameterError
+from kronfill.errors import MemoryLimitError, ParameterError, argument
 from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult
 from kronfill.solvers.iterative import Iterative
 from kronfill.solvers.pcg import PCG
@@ -33,6 +32,7 @@ from kronfill.streaming.storage.checkpoint import Products, digest
 from kronfill.streaming.storage.files import alone_in
 from kronfill.streaming.storage.partitions import Partition, Partitions
 from kronfill.streaming.storage.sorting import BYTES, first_repeat, prepare
+from kronfill.streaming.storage.work_directory import WorkDirectory
 from kronfill.streaming.system import (
     PartitionedSystem,
     Sums,
@@ -43,7 +43,10 @@ from kronfill.streaming.system import (
 )  # fmt: skip
 from kronfill.streaming.watching import Watcher
 
-__all__ = ["Streamed", "TableSolver", "needed_memory", "parse_memory", "partition_size"]
+__all__ = [
+    "Streamed", "TableSolver", "factor_bytes", "needed_memory", "parse_memory", "partition_size",
+    "resident_memory",
+]  # fmt: skip
 
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 BATCH = 1 << 24
@@ -88,6 +91,11 @@ def resident_memory() -> int:
     return 0
 
 
+def factor_bytes(shape: tuple[int, int], ranks: tuple[int, int]) -> int:
+    """Bytes of the two factors of a problem."""
+    return 8 * (shape[0] * ranks[0] + shape[1] * ranks[1])
+
+
 def needed_memory(
     shape: tuple[int, int], ranks: tuple[int, int], batch: int, weighted: bool = False
 ) -> int:
@@ -123,8 +131,8 @@ def partition_size(
     most = max(BATCH, *shape)
     if memory is None:
         return most
-    factors = 8 * sum(n * rank for n, rank in zip(shape, ranks, strict=True))
-    left = memory - PROCESS - (1 + SPARE) * factors - _fixed_memory(shape, ranks)
+    factors = (1 + SPARE) * factor_bytes(shape, ranks)
+    left = memory - PROCESS - factors - _fixed_memory(shape, ranks)
     room = max(LEAST * memory, SHARE * left)
     return max(1, min(most, int(room / BYTES[weighted])))
 
@@ -136,8 +144,15 @@ class TableSolver(Iterative):
 
     def watched(self, watcher: Watcher) -> Self:
         """Return the same solver, with someone who is told how far it is."""
+        return self._with("_watcher", watcher)
+
+    def in_folder(self, work_dir: Path) -> Self:
+        """Return the same solver, working in this folder."""
+        return self._with("work_dir", work_dir)
+
+    def _with(self, name: str, value: Any) -> Self:
         made = copy(self)
-        object.__setattr__(made, "_watcher", watcher)
+        object.__setattr__(made, name, value)
         return made
 
     @abstractmethod
@@ -166,8 +181,8 @@ class TableSolver(Iterative):
         settings = {field.name: getattr(self, field.name) for field in fields(Iterative)}
         plain = PCG(**settings | {"callback": self.report, "progress": False})
         (result,) = plain.solve_all(system, mu, begun=begun)
-        told = replace(result.solution, solver=type(self).__name__, reason=reason)
-        return replace(result, solution=told)
+        solution = replace(result.solution, solver=type(self).__name__, reason=reason)
+        return replace(result, solution=solution)
 
     def report(self, iteration: int, residual: float) -> None:
         """See :class:`Iterative`."""
@@ -185,9 +200,7 @@ class TableSolver(Iterative):
         if self._watcher is not None:
             self._watcher.preparing(what, done, total)
         if self.progress:
-            end = "\n" if done == total else ""
-            sys.stderr.write(f"\r{type(self).__name__}: {what}: {done} of {total}{end}")
-            sys.stderr.flush()
+            self.printer(what, done, total)
 
 
 @dataclass(frozen=True)
@@ -253,7 +266,7 @@ class Streamed(TableSolver):
         batch = self._batch(shape, ranks, weighted)
         self._require(shape, ranks, weighted, batch if table.lines is None else table.lines)
         with self._folder() as work:
-            folder = work / ("by-columns" if by else "by-rows")
+            folder = WorkDirectory(work).partitions(by)
             parts = prepare(table, axes, by, folder, batch, self.notice)
             kept = Products(None if self.work_dir is None else work / "products", self.checkpoint)
             sums = StreamedSums(parts, kept, self.passing)
@@ -280,9 +293,8 @@ class Streamed(TableSolver):
         Raises :class:`MemoryLimitError` if the memory allowed is not enough.
         """
         batch = self._batch(shape, ranks, weighted)
-        factors = 8 * sum(n * rank for n, rank in zip(shape, ranks, strict=True))
-        needed = self._require(shape, ranks, weighted, m)
-        return needed + factors, max(1, -(-m // batch))
+        needed = self._require(shape, ranks, weighted, m) + factor_bytes(shape, ranks)
+        return needed, max(1, -(-m // batch))
 
     def _batch(self, shape: tuple[int, int], ranks: tuple[int, int], weighted: bool) -> int:
         """Observations of a partition."""
@@ -297,18 +309,19 @@ class Streamed(TableSolver):
         Raises :class:`MemoryLimitError` if it is more than is allowed, or than there is.
         """
         _load()
-        held, free = resident_memory(), available_memory()
+        resident, free = resident_memory(), available_memory()
         batch = min(m, self._batch(shape, ranks, weighted))
-        needed = held + needed_memory(shape, ranks, batch, weighted)
+        needed = resident + needed_memory(shape, ranks, batch, weighted)
         if self.memory is not None:
             limit, advice = parse_memory(self.memory), "Allow more"
         else:
-            limit, advice = held + (free or 1 << 40), "Ask for less (memory=), which takes longer"
+            limit = resident + (free or 1 << 40)
+            advice = f"Ask for less ({argument('memory=')}), which takes longer"
         if needed > limit:
             msg = (
                 f"Streaming with ranks {ranks[0]} x {ranks[1]} on {shape[0]} x {shape[1]} needs "
-                f"{size_of(needed)}, of which this process holds {size_of(held)} already; memory "
-                f"is {size_of(limit)}. {advice}, or use kernels of lower rank."
+                f"{size_of(needed)}, of which this process holds {size_of(resident)} already; "
+                f"memory is {size_of(limit)}. {advice}, or use kernels of lower rank."
             )
             raise MemoryLimitError(msg)
         return needed
@@ -343,8 +356,8 @@ class StreamedSums(Sums):
         self._outer = outer
         self._inner = [lined(inner, kind) for kind in PRECISIONS]
         self._shape = (outer.shape[1], inner.shape[1])
-        told = repr((self._parts.checksums, self._parts.bounds)).encode()
-        self._key = digest([told, outer, inner])
+        data = repr((self._parts.checksums, self._parts.bounds)).encode()
+        self._key = digest([data, outer, inner])
 
     def _part(self, number: int) -> Partition:
         """A partition; the next one, after the last the first of the next pass, is read ahead."""

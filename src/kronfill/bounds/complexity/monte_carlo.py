@@ -12,7 +12,7 @@ from kronfill.bounds.complexity.patterns import Pattern, draw_pattern
 from kronfill.bounds.complexity.signs import SignLaw
 from kronfill.bounds.splits import Split
 from kronfill.core.threads import one_blas_thread
-from kronfill.errors import ParameterError
+from kronfill.errors import ParameterError, argument
 
 __all__ = ["MonteCarlo", "check_delta", "estimate"]
 
@@ -88,7 +88,7 @@ def estimate(
 def check_delta(delta: Any) -> float:
     """Raise unless 0 < delta < 1."""
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
-        msg = f"delta must be a number between 0 and 1 (exclusive), got {delta!r}."
+        msg = f"{argument('delta')} must be a number between 0 and 1 (exclusive), got {delta!r}."
         raise ParameterError(msg)
     return float(delta)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kronfill.cli import options as o
+from kronfill.cli.helps import grouped
 from kronfill.cli.session import Session
 from kronfill.data._counts import count_of, size_of
 from kronfill.errors import ParameterError
@@ -26,15 +27,15 @@ File = Annotated[
 ]
 
 
+@grouped
 def info(
     file: File = None,
+    *,
     sheet: o.Sheet = None,
-    quiet: o.Quiet = False,
-    as_json: o.Json = False,
-    debug: o.Debug = False,
+    messages: o.MessageOptions,
 ) -> None:
     """Show versions and threads, or what a file is."""
-    with Session(quiet, as_json, debug) as session:
+    with messages.session() as session:
         if file is None:
             _environment(session)
         elif not file.exists():
@@ -99,8 +100,8 @@ def _table(session: Session, path: Path, sheet: str | None) -> None:
     session.fact(path=path, kind="table", format=file.told, lines=len(file), columns=file.names)
     for role, read in (("as the table", read_entries), ("as side information", read_side)):
         try:
-            told = read(file).told
+            summary = read(file).told
         except KronfillError as error:
-            told = f"cannot be used as it is: {error}"
-        session.fact(**{role: told})
-        session.result(f"{role}: {told}")
+            summary = f"cannot be used as it is: {error}"
+        session.fact(**{role: summary})
+        session.result(f"{role}: {summary}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kronfill.cli import options as o
+from kronfill.cli.helps import grouped
 from kronfill.cli.inputs import ask_pairs, check_range
 from kronfill.cli.outputs import check_outputs, write_table
 from kronfill.cli.session import Session
@@ -48,9 +49,11 @@ NewCols = Annotated[
 ]
 
 
+@grouped
 def predict(
     model: o.ModelFile,
     table: PairsFile = None,
+    *,
     rows: NewRows = None,
     cols: NewCols = None,
     output: Out = None,
@@ -58,18 +61,15 @@ def predict(
     col_column: o.ColColumn = None,
     rows_index: o.RowsIndex = None,
     cols_index: o.ColsIndex = None,
-    impute: o.ImputeOption = o.Impute.error,
-    level: o.Level = 0.9,
-    intervals: o.IntervalsOption = o.KindOfInterval.auto,
-    quiet: o.Quiet = False,
-    as_json: o.Json = False,
-    debug: o.Debug = False,
+    impute: o.ImputeOption = "error",
+    sureness: o.IntervalOptions,
+    messages: o.MessageOptions,
 ) -> None:
     """Predict entries with a saved model, new rows and columns included.
 
     kronfill predict model.kf pairs.csv -o predicted.csv
     """
-    with Session(quiet, as_json, debug) as session:
+    with messages.session() as session:
         check_outputs({"--output (table)": output}, (model, table, rows, cols))
         if table is None and rows is None and cols is None:
             msg = (
@@ -80,18 +80,22 @@ def predict(
         done = _load(session, model, needs="")
         labels = (done.observations.row_labels, done.observations.col_labels)
         new = tuple(
-            _newcomers(session, done, path, axis, index, impute.value)
+            _newcomers(session, done, path, axis, index, impute)
             for axis, (path, index) in enumerate(((rows, rows_index), (cols, cols_index)))
         )
-        asked = None
+        pairs = None
         if table is not None:
             more = tuple([] if frame is None else list(frame.index) for frame in new)
-            asked = ask_pairs(
+            pairs = ask_pairs(
                 table, Roles(row=row_column, col=col_column), labels, (more[0], more[1])
             )
         with session.stage("Predicting"):
             blocks = done.iter_predictions(
-                asked, rows=new[0], cols=new[1], level=level, intervals=intervals.value
+                pairs,
+                rows=new[0],
+                cols=new[1],
+                level=sureness.level,
+                intervals=sureness.intervals,
             )
             made = _made(session, blocks, output)
         _deliver(session, made, output, "predictions")
@@ -99,8 +103,7 @@ def predict(
 
 def _load(session: Session, path: Path, needs: str) -> Any:
     """The completed table of a model file; ``needs`` says what observations are needed for."""
-    from kronfill.cli.longmodel import LongCompletion
-    from kronfill.completion import Completion
+    from kronfill.completion import Completion, StreamedCompletion
     from kronfill.estimators import ConformalRegressor
     from kronfill.estimators.longtables import without_observations
     from kronfill.io import load
@@ -125,7 +128,7 @@ def _load(session: Session, path: Path, needs: str) -> Any:
         raise ParameterError(msg)
     done: Any
     if why:
-        done = LongCompletion(found)
+        done = StreamedCompletion.from_model(found)
     else:
         done = found if isinstance(found, Completion) else Completion.from_model(found)
     session.note(f"{path}: {repr(done).splitlines()[0]}.")
@@ -213,8 +216,10 @@ def _deliver(
         )
 
 
+@grouped
 def suggest(
     model: o.ModelFile,
+    *,
     count: Annotated[int, typer.Option("-n", help="How many entries.", min=1)] = 10,
     candidates: Annotated[
         Path | None,
@@ -230,15 +235,13 @@ def suggest(
     row_column: o.RowColumn = None,
     col_column: o.ColColumn = None,
     seed: o.Seed = 0,
-    quiet: o.Quiet = False,
-    as_json: o.Json = False,
-    debug: o.Debug = False,
+    messages: o.MessageOptions,
 ) -> None:
     """Say which entries to measure next: those that tell most about all the others.
 
     kronfill suggest model.kf -n 10
     """
-    with Session(quiet, as_json, debug) as session:
+    with messages.session() as session:
         check_outputs({"--output (table)": output}, (model, candidates))
         if cost is not None and candidates is None:
             msg = f"--cost {cost} names a column of the candidates: give them with --candidates."
@@ -267,8 +270,10 @@ def suggest(
         _deliver(session, _made(session, [frame], output), output, "suggestions")
 
 
+@grouped
 def bound(
     model: o.ModelFile,
+    *,
     value_range: Annotated[
         tuple[float, float],
         typer.Option(
@@ -278,15 +283,13 @@ def bound(
     delta: Annotated[
         float, typer.Option("--delta", help="Probability with which the statement may fail.")
     ] = 0.05,
-    quiet: o.Quiet = False,
-    as_json: o.Json = False,
-    debug: o.Debug = False,
+    messages: o.MessageOptions,
 ) -> None:
     """Bound the mean loss on the entries that were not observed: a certificate.
 
     kronfill bound model.kf --range 1 5
     """
-    with Session(quiet, as_json, debug) as session:
+    with messages.session() as session:
         check_range(value_range)
         done = _load(session, model, needs="a certificate")
         with session.stage("Computing the bound"):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +11,11 @@ from rich.console import Console
 
 from kronfill.cli import options as o
 from kronfill.cli.helps import Command, Group
+from kronfill.cli.progress import progress_bar
 from kronfill.cli.session import INTERRUPTED, Session
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from kronfill.paper.running.runner import RunWatcher
-    from kronfill.paper.running.spec import Cell, RunPlan
+    from kronfill.paper.running.spec import RunPlan
 
 __all__ = ["reproduce_app"]
 
@@ -91,14 +86,15 @@ def _reproduce_fig1(
 ) -> None:
     from kronfill.paper.fig1 import quick_plan, reproduce
     from kronfill.paper.running.backends import backend_for
+    from kronfill.paper.running.runner import RunWatcher
     from kronfill.paper.running.spec import RunPlan
 
     base = quick_plan(seed) if quick else RunPlan(seed=seed)
     plan = _plan(base, sizes, realizations, snr, methods)
     backend = backend_for(workers or os.cpu_count() or 1, scheduler)
     try:
-        with _progress() as watcher:
-            report = reproduce(plan, out, backend, watcher)
+        with progress_bar(console) as progress:
+            report = reproduce(plan, out, backend, RunWatcher(progress))
     except KeyboardInterrupt:
         console.print("Stopped; what was done is kept. The same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
@@ -150,45 +146,3 @@ def _number(text: str, kind: type[Any]) -> Any:
     except ValueError:
         message = f"{text!r} is not {'a whole number' if kind is int else 'a number'}"
         raise typer.BadParameter(message) from None
-
-
-@contextmanager
-def _progress() -> Iterator[RunWatcher]:
-    """A bar that counts expected work, so that the time left means something."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
-    )  # fmt: skip
-    with Progress(*columns, console=console, speed_estimate_period=120.0) as progress:
-        yield _bar(progress)
-
-
-def _bar(progress: Progress) -> RunWatcher:
-    from kronfill.paper.methods import METHODS
-    from kronfill.paper.running.runner import RunWatcher
-
-    class Bar(RunWatcher):
-        """Moves a progress bar."""
-
-        def begin(self, cells: Sequence[Cell]) -> None:
-            self.cost = {cell.key: METHODS[cell.method].cost(cell.size) for cell in cells}
-            self.count = 0
-            self.task = progress.add_task(self._text(), total=math.fsum(self.cost.values()))
-
-        def finish(self, record: dict[str, Any]) -> None:
-            self.count += 1
-            advance = self.cost[record["key"]]
-            progress.update(self.task, advance=advance, description=self._text())
-
-        def _text(self) -> str:
-            return f"{self.count:,} of {len(self.cost):,} cells"
-
-    return Bar()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kronfill.cli import options as o
+from kronfill.cli.helps import grouped
 from kronfill.cli.session import Session
 
 __all__ = ["bench", "demo"]
@@ -28,7 +29,9 @@ def demo(debug: o.Debug = False) -> None:
         main()
 
 
+@grouped
 def bench(
+    *,
     datasets: Annotated[
         str | None,
         typer.Option(
@@ -50,12 +53,10 @@ def bench(
         int,
         typer.Option("--seed", help="Root of all random numbers.", min=0, max=o.LARGEST_SEED),
     ] = 0,
-    quiet: o.Quiet = False,
-    as_json: o.Json = False,
-    debug: o.Debug = False,
+    messages: o.MessageOptions,
 ) -> None:
     """Measure methods on public data sets, with published figures beside ours."""
-    with Session(quiet, as_json, debug) as session:
+    with messages.session() as session:
         from kronfill.bench.run import run, show
 
         names = [None if text is None else _items(text) for text in (datasets, methods, splits)]
@@ -69,7 +70,7 @@ def bench(
                 quick=not full,
             )
         session.fact(lines=found.to_records(), absent=found.absent)
-        if not as_json:
+        if not session.as_json:
             show(found, session.out)
 
 

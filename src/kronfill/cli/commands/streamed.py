@@ -2,85 +2,62 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from kronfill._atomic import Publication
-from kronfill.cli.inputs import Sides, as_mu
-from kronfill.cli.longfiles import TableArgument
-from kronfill.cli.longpairs import RequestedPairs, described
-from kronfill.cli.longplan import StreamingPlan
-from kronfill.cli.longproblem import LongProblem
-from kronfill.cli.outputs import check_outputs, save_model, write_table
-from kronfill.cli.passes import PassProgress
+from kronfill.cli.inputs import ask_pairs, read_sides
+from kronfill.cli.options import MethodOptions, SideOptions, StreamingOptions, TableOptions
+from kronfill.cli.outputs import check_outputs, named_as, save_model, write_table
+from kronfill.cli.progress import PassProgress
 from kronfill.cli.session import Session
-from kronfill.cli.workdir import TABLE, WorkDir, content
-from kronfill.completion.problem import LARGE
-from kronfill.data.reading.entry_files import Roles
+from kronfill.cli.table_argument import TableArgument, is_parquet
+from kronfill.cli.targets import OutputOptions
+from kronfill.completion.streamed_problem import StreamedProblem
+from kronfill.completion.streamed_table import StreamedCompletion
+from kronfill.data.reading.entry_files import Roles, are_numbers
+from kronfill.data.reading.side_files import SideFile
 from kronfill.errors import ParameterError
 from kronfill.streaming.distributed import Distributed
-from kronfill.streaming.storage.partitions import Partitions
+from kronfill.streaming.long_table import ParquetTable
+from kronfill.streaming.pairs import ParquetPairs
+from kronfill.streaming.plan import StreamingPlan
+from kronfill.streaming.storage.work_directory import TABLE, WorkDirectory
 from kronfill.streaming.streamed import Streamed, TableSolver, parse_memory
-from kronfill.streaming.system import outer_axis
 
-__all__ = ["Outputs", "Settings", "Streaming", "complete_long"]
+__all__ = ["StreamedFiles", "complete_streamed", "refuse"]
 
-FINE, USUAL = 1e-8, 1e-6
-"""Relative residual at which the solve stops, up to LARGE observations and beyond.
-
-The rounding errors of a sum over very many observations do not allow much less."""
+WEIGHTS = ("weight", "weights")
 
 
 @dataclass(frozen=True)
-class Streaming:
-    """What the options say about streaming."""
+class StreamedFiles:
+    """The table and what is to be written; ``limit`` is the size of a table written unasked."""
 
-    memory: str | None = None
-    work_dir: Path | None = None
-    scheduler: str | None = None
-    resume: bool = False
-
-    def check(self) -> None:
-        """Raise if they do not go together."""
-        if self.memory is not None:
-            parse_memory(self.memory)
-        if self.resume and self.work_dir is None:
-            msg = "--resume goes on with what a folder holds: name it with --work-dir DIR."
-            raise ParameterError(msg)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is fitted."""
-
-    method: str
-    mu: str
-    center: str | None
-    roles: Roles
-    sides: Sides
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What is to be written; ``limit`` is the size of a table that is written unasked."""
-
-    output: Path | None
-    pairs: Path | None
-    everything: bool
-    save: Path | None
+    source: TableArgument
+    options: OutputOptions
     limit: int
 
-    def table(self, given: TableArgument, shape: tuple[int, int]) -> Path | None:
-        """The file for the table, None if there is to be none."""
-        entries = shape[0] * shape[1]
-        if self.pairs is not None or self.everything or entries <= self.limit:
-            return self.output or Path(f"{given.name}-filled.parquet")
-        if self.output is None and self.save is not None:
+    def table(self, shape: tuple[int, int], sides: SideOptions) -> Path | None:
+        """The file for the table, None if there is to be none.
+
+        Raises if something could not be written, or would destroy an input.
+        """
+        table, save = self._table(shape), self.options.save
+        inputs = (*self.source.paths, self.options.pairs, *sides.paths)
+        check_outputs({"--output (table)": table, "--save": save}, inputs)
+        self.source.refuse_inside("--output", table)
+        return table
+
+    def _table(self, shape: tuple[int, int]) -> Path | None:
+        chosen, entries = self.options, shape[0] * shape[1]
+        if chosen.pairs is not None or chosen.everything or entries <= self.limit:
+            return chosen.output or Path(f"{self.source.name}-filled.parquet")
+        if chosen.output is None and chosen.save is not None:
             return None
         msg = (
             f"The whole table has {entries:,} entries. Name those that you need in a file (--pairs "
@@ -89,153 +66,239 @@ class Outputs:
         )
         raise ParameterError(msg)
 
-    def check(self, given: TableArgument, table: Path | None, sides: Sides) -> None:
-        """Raise if something could not be written, or would destroy an input."""
-        written = {"--output (table)": table, "--save": self.save}
-        check_outputs(written, (*given.paths, self.pairs, *sides.paths))
-        given.refuse_inside("--output", table)
 
-
-def complete_long(
+def complete_streamed(
     session: Session,
-    given: TableArgument,
-    streaming: Streaming,
-    settings: Settings,
-    outputs: Outputs,
+    files: StreamedFiles,
+    sides: SideOptions,
+    reading: TableOptions,
+    model: MethodOptions,
+    streaming: StreamingOptions,
+    *,
     dry_run: bool = False,
 ) -> None:
     """Fit a long table where it is and write what is asked for."""
-    streaming.check()
+    _check(streaming)
+    options = files.options
     with session.stage("Reading"):
-        problem = LongProblem.of(session, given, settings.roles, settings.sides)
-    table = outputs.table(given, problem.shape)
-    outputs.check(given, table, settings.sides)
-    roles = Roles(row=settings.roles.row, col=settings.roles.col)
-    asked = None if table is None else RequestedPairs(outputs.pairs, problem.axes, roles)
-    estimator = problem.estimator(settings.method, as_mu(settings.mu), settings.center)
-    plan = StreamingPlan(
-        problem, estimator, streaming.memory, streaming.scheduler, streaming.work_dir
-    )
-    plan.say(session)
-    _say_outputs(session, table, asked, outputs.save)
-    noted = _noted(problem, settings)
+        problem = _read(session, files.source, sides, reading, model)
+    table = files.table(problem.shape, sides)
+    pairs = None if options.pairs is None else _pairs(options.pairs, problem, reading.pair_roles)
+    solver = _solver(streaming, problem.tol)
+    _say_plan(session, problem, problem.plan(solver, streaming.memory))
+    _say_outputs(session, table, _count(problem, table, pairs), options.save)
+    noted = _noted(problem, sides, model)
     if streaming.work_dir is not None:
-        held = WorkDir(streaming.work_dir, streaming.resume).check(noted)
-        session.note(f"{streaming.work_dir} holds {held}.")
+        found = WorkDirectory(streaming.work_dir).check(noted, streaming.resume)
+        session.note(f"{streaming.work_dir} holds {found}.")
     if dry_run:
         session.result("Dry run: nothing was fitted or written.")
         return
-    if asked is not None:
-        asked.check()
-    told = []
-    with _folder(streaming) as work, Publication() as written:
-        plan.require_disk(work.path)
-        work.note(noted, done=False)
-        begun = time.perf_counter()
-        _fit(session, problem, estimator, streaming, work)
-        session.fact(seconds=round(time.perf_counter() - begun, 3))
-        work.note(noted, done=True)
-        parts = None if streaming.scheduler else _partitions(work.path, plan.ranks)
-        if parts is not None:
-            session.fact(m=parts.m, partitions=len(parts))
+    if isinstance(pairs, ParquetPairs):
+        pairs.check()
+    written = []
+    with _fitted(session, problem, solver, streaming, noted) as done, Publication() as publication:
         if table is not None:
-            told.append(_write(session, problem, estimator, asked, parts, table, written))
-        if outputs.save is not None:
-            told.append(save_model(session, estimator, outputs.save, written))
-    session.result(_summary(problem, estimator, parts))
-    session.result(f"Wrote {', '.join(told)}.")
+            written.append(_write(session, problem, done, pairs, table, publication))
+        if options.save is not None:
+            written.append(save_model(session, done.model, options.save, publication))
+        summary = repr(done)
+    session.result(summary)
+    session.result(f"Wrote {', '.join(written)}.")
 
 
-def _noted(problem: LongProblem, settings: Settings) -> dict[str, Any]:
+def _check(streaming: StreamingOptions) -> None:
+    """Raise if the options do not go together."""
+    if streaming.memory is not None:
+        parse_memory(streaming.memory)
+    if streaming.resume and streaming.work_dir is None:
+        msg = "--resume goes on with what a folder holds: name it with --work-dir DIR."
+        raise ParameterError(msg)
+
+
+def _solver(streaming: StreamingOptions, tol: float) -> TableSolver:
+    """The solver: on this machine, or on a cluster."""
+    if streaming.scheduler is None:
+        return Streamed(tol=tol, work_dir=streaming.work_dir, memory=streaming.memory)
+    return Distributed(streaming.scheduler, tol=tol, work_dir=streaming.work_dir)
+
+
+def _read(
+    session: Session,
+    source: TableArgument,
+    options: SideOptions,
+    reading: TableOptions,
+    model: MethodOptions,
+) -> StreamedProblem:
+    """Read the side files, and of the table what its files say about themselves."""
+    table = _opened(source, reading.roles)
+    names = table.columns
+    weight = "" if names.weight is None else f", weights from {names.weight!r}"
+    session.note(
+        f"{source.description}: long table of {table.lines:,} lines: rows from {names.row!r}, "
+        f"columns from {names.col!r}, values from {names.value!r}{weight}. It is streamed, never "
+        "held in memory."
+    )
+    sides = read_sides(session, options)
+    rows, cols = (
+        None if side is None else _built(side, table.kind(column))
+        for side, column in zip(sides, (names.row, names.col), strict=True)
+    )
+    problem = StreamedProblem.of(
+        table, rows, cols, model.method, mu=model.weight, center=model.effects
+    )
+    for side, axis in zip(sides, problem.axes, strict=True):
+        if side is not None and axis.labels is None:
+            session.note(
+                f"The table names its {axis.name}s by integer codes: 0 is {side.labels[0]!r}, the "
+                f"first of {side.table.path}."
+            )
+    session.fact(
+        table={"path": source.description, "files": len(source.paths), "lines": table.lines},
+        side_information={
+            name: {"path": side.table.path, "kind": side.kind, "found": side.told}
+            for name, side in zip(("rows", "columns"), sides, strict=True)
+            if side is not None
+        },
+    )
+    return problem
+
+
+def _built(side: SideFile, kind: str) -> Any:
+    """The side information; labels are numbers where the table and the file have nothing else."""
+    return side.build(kind in ("integer", "number") and are_numbers(side.labels))
+
+
+def _opened(source: TableArgument, roles: Roles) -> ParquetTable:
+    """The files as one table; a column called weight has weights, as in a table in memory."""
+    paths = [str(path.absolute()) for path in source.paths]
+    weight = roles.weight or _weights(paths[0], (roles.row, roles.col, roles.value))
+    return ParquetTable(paths, roles.value, weight, roles.row, roles.col)
+
+
+def _weights(path: str, taken: tuple[str | None, ...]) -> str | None:
+    """The column that is called weight, if any."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        names = [str(name) for name in pq.read_schema(path).names]
+    except (pa.ArrowException, OSError):
+        return None  # ParquetTable says what is wrong
+    free = (name for name in names if name not in taken)
+    return next((name for name in free if name.lower() in WEIGHTS), None)
+
+
+def _pairs(path: Path, problem: StreamedProblem, roles: Roles) -> Any:
+    """The entries that a file asks for: positions, or a Parquet file that stays on the disk."""
+    if is_parquet(path):
+        return ParquetPairs(path, problem.axes, roles.row, roles.col)
+    labels = [range(axis.size) if axis.labels is None else axis.labels for axis in problem.axes]
+    return ask_pairs(path, roles, (labels[0], labels[1]))
+
+
+def _count(problem: StreamedProblem, table: Path | None, pairs: Any) -> int:
+    """Number of entries that will be written."""
+    if table is None:
+        return 0
+    if pairs is None:
+        return problem.shape[0] * problem.shape[1]
+    return len(pairs) if isinstance(pairs, ParquetPairs) else len(pairs[0])
+
+
+def _noted(problem: StreamedProblem, sides: SideOptions, model: MethodOptions) -> dict[str, Any]:
     """All that the answer depends on, by the options' names."""
-    rows, cols = settings.sides.paths
+    rows, cols = (
+        None if path is None else blake2b(path.read_bytes(), digest_size=16).hexdigest()
+        for path in sides.paths
+    )
     return {
         TABLE: problem.table.fingerprint(),
-        "--rows": content(rows),
-        "--cols": content(cols),
-        "how --rows and --cols are read": repr(
-            (settings.sides.kinds, settings.sides.indices, settings.sides.ignore)
-        ),
-        "--impute": settings.sides.impute,
-        "--method": settings.method,
-        "--mu": settings.mu,
-        "--center": settings.center,
+        "--rows": rows,
+        "--cols": cols,
+        "how --rows and --cols are read": repr((sides.kinds, sides.indices, sides.ignored)),
+        "--impute": sides.impute,
+        "--method": model.method,
+        "--mu": model.mu,
+        "--center": model.effects,
     }
 
 
-def _say_outputs(
-    session: Session, table: Path | None, asked: RequestedPairs | None, save: Path | None
-) -> None:
-    count = 0 if asked is None else asked.count()
-    told = [*([] if table is None else [f"{table} ({count:,} entries)"]), *filter(None, [save])]
-    session.note(f"Output: {', '.join(map(str, told))}. A streamed fit has no intervals.")
+def _say_plan(session: Session, problem: StreamedProblem, plan: StreamingPlan) -> None:
+    est, (n, l) = problem.estimator(), problem.shape
+    session.note(
+        f"To do: {type(est).__name__} (mu = {est.mu}, center = {est.center}) on {n:,} rows x "
+        f"{l:,} columns, {plan.lines:,} lines, in factors of rank {plan.ranks[0]} x "
+        f"{plan.ranks[1]}."
+    )
+    session.note(str(plan))
+    session.fact(
+        method=problem.method, shape=[n, l], lines=plan.lines, ranks=list(plan.ranks),
+        memory_bytes=plan.memory_bytes,
+    )  # fmt: skip
+    if plan.scheduler is None:
+        session.fact(disk_bytes=plan.disk_bytes, partitions_expected=plan.partitions)
+    else:
+        session.fact(cluster_bytes=plan.cluster_bytes, scheduler=plan.scheduler, m=plan.lines)
+
+
+def _say_outputs(session: Session, table: Path | None, count: int, save: Path | None) -> None:
+    files = [] if table is None else [f"{table} ({count:,} entries)"]
+    files += [] if save is None else [str(save)]
+    session.note(f"Output: {', '.join(files)}. A streamed fit has no intervals.")
     session.fact(outputs={"table": table, "model": save}, entries=count)
 
 
-@contextmanager
-def _folder(streaming: Streaming) -> Iterator[WorkDir]:
-    """The work directory, or one that is gone afterwards."""
-    if streaming.work_dir is not None:
-        yield WorkDir(streaming.work_dir, streaming.resume)
-        return
-    with tempfile.TemporaryDirectory(prefix="kronfill-") as name:
-        yield WorkDir(Path(name), False)
-
-
-def _fit(
-    session: Session, problem: LongProblem, estimator: Any, streaming: Streaming, work: WorkDir
-) -> None:
-    solver: TableSolver
-    tol = FINE if problem.table.lines <= LARGE else USUAL
-    if streaming.scheduler is None:
-        solver = Streamed(tol=tol, work_dir=work.path, memory=streaming.memory)
-    else:
-        solver = Distributed(streaming.scheduler, tol=tol, work_dir=work.path)
-    what = f"Fitting {type(estimator).__name__} to {problem.table.lines:,} lines"
-    with session.stage(what) as say:
+def _fitted(
+    session: Session,
+    problem: StreamedProblem,
+    solver: TableSolver,
+    streaming: StreamingOptions,
+    noted: dict[str, Any],
+) -> StreamedCompletion:
+    begun = time.perf_counter()
+    name = type(problem.estimator()).__name__
+    with session.stage(f"Fitting {name} to {problem.table.lines:,} lines") as say:
         progress = PassProgress(session, say)
-        estimator.set_params(solver=solver.watched(progress))
         try:
-            estimator.fit(problem.table)
+            done = StreamedCompletion.of(problem, solver.watched(progress), settings=noted)
         except KeyboardInterrupt:
             if streaming.work_dir is not None:
-                session.warn(f"{work.path} keeps what was done: the same with --resume goes on.")
+                session.warn(
+                    f"{streaming.work_dir} keeps what was done: the same with --resume goes on."
+                )
             raise
-    estimator.set_params(solver="auto")  # the solver belongs to this run
-    solution = estimator.solution_
+    model, solution = done.model, done.model.solution_
     session.fact(
-        mu=estimator.mu_, iterations=solution.iterations, passes=progress.passes,
+        mu=model.mu_, iterations=solution.iterations, passes=progress.passes,
         residual=solution.residual, status=solution.status.name.lower(), solve=solution.reason,
+        seconds=round(time.perf_counter() - begun, 3),
     )  # fmt: skip
     session.note(
-        f"mu = {estimator.mu_:.3g}; {solution.iterations} iterations, residual "
+        f"mu = {model.mu_:.3g}; {solution.iterations} iterations, residual "
         f"{solution.residual:.1e}: {solution.reason}."
     )
-
-
-def _partitions(folder: Path, ranks: tuple[int, int]) -> Partitions | None:
-    """The observations on disk."""
-    return Partitions.open(folder / ("by-columns" if outer_axis(ranks) else "by-rows"))
+    if done.partitions is not None:
+        session.fact(m=done.partitions.m, partitions=len(done.partitions))
+    return done
 
 
 def _write(
     session: Session,
-    problem: LongProblem,
-    model: Any,
-    asked: RequestedPairs | None,
-    parts: Partitions | None,
+    problem: StreamedProblem,
+    done: StreamedCompletion,
+    pairs: Any,
     path: Path,
-    written: Publication,
+    publication: Publication,
 ) -> str:
-    assert asked is not None
-    if parts is None:
+    if done.partitions is None:
         session.note(
             "The observations are on the cluster: the output has the prediction of every entry, "
             "observed or not, and no status."
         )
     with session.stage(f"Writing {path}") as say:
-        blocks = _counted(described(model, asked, parts, problem.names), say)
-        lines = write_table(path, blocks, among=written)
+        blocks = (named_as(block, problem.names) for block in done.iter_details(pairs))
+        lines = write_table(path, _counted(blocks, say), among=publication)
     return f"{path} ({lines:,} lines)"
 
 
@@ -247,13 +310,34 @@ def _counted(blocks: Iterator[Any], say: Any) -> Iterator[Any]:
         say(f"{done:,} lines")
 
 
-def _summary(problem: LongProblem, model: Any, parts: Partitions | None) -> str:
-    n, l = problem.shape
-    lines = [
-        f"Completion of {n:,} rows x {l:,} columns by {type(model).__name__} (mu = {model.mu_:.3g})"
-    ]
-    if parts is not None:
-        warm = int((parts.counts[0] > 0).sum()) * int((parts.counts[1] > 0).sum())
-        counts = {"observed": parts.m, "filled": warm - parts.m, "extrapolated": n * l - warm}
-        lines += [f"  {name:<13} {k:,} entries" for name, k in counts.items()]
-    return "\n".join([*lines, f"  rows: {problem.told[0]}; columns: {problem.told[1]}"])
+_WHY = {
+    "report": "--report needs all observations in memory: take a part of the lines as a table of "
+    "its own and write its report, or measure it with 'kronfill evaluate'.",
+    "details": "--details is for wide tables; the output of a long one has a status in each line.",
+    "index": "--index is for wide tables; a streamed table is long: name its columns with "
+    "--row-column and --col-column.",
+    "sheet": "--sheet is for Excel files; a streamed table consists of Parquet files.",
+    "layout": "--layout wide cannot be streamed: write the table as a long one (row, column, "
+    "value).",
+    "duplicates": "--duplicates mean needs all observations in memory: merge the lines of an entry "
+    "beforehand.",
+    "unmatched": "--unmatched keep and drop need all labels beforehand: a streamed table may only "
+    "have rows and columns that the side files describe.",
+    "method": "A table is streamed by --method kkmcex or rrmcex; the other methods need it in "
+    "memory.",
+    "center": "A table is streamed with --center mean or none: take the effects of rows and "
+    "columns off the values beforehand.",
+    "intervals": "A streamed fit has no intervals: leave --intervals out, or complete a part of "
+    "the table in memory.",
+}
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "layout": ("long",), "duplicates": ("error",), "unmatched": ("error",),
+    "method": ("kkmcex", "rrmcex"), "center": ("mean", "none"), "intervals": ("auto", "none"),
+}  # fmt: skip
+
+
+def refuse(**options: Any) -> None:
+    """Raise for the first option that a streamed table does not have; None is not given."""
+    for name, value in options.items():
+        if value is not None and value not in _ALLOWED.get(name, ()):
+            raise ParameterError(_WHY[name])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from kronfill._progress import Progress, silent
+from kronfill.paper.methods import METHODS
 from kronfill.paper.running.backends import Backend
 from kronfill.paper.running.spec import Cell, RunPlan
 from kronfill.paper.running.store import Store
@@ -16,13 +19,35 @@ ATTEMPTS = 3
 
 
 class RunWatcher:
-    """Someone who wants to know how a run goes; this one does not."""
+    """Is told how a run goes, and passes it on.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called with the number of cells that are done, in words, their expected cost, and that of
+        all, so that the time left means something.
+    """
+
+    _progress: Progress = staticmethod(silent)
+
+    def __init__(self, progress: Progress = silent) -> None:
+        self._progress = progress
 
     def begin(self, cells: Sequence[Cell]) -> None:
         """These cells are missing and will be done now."""
+        self._waiting = {cell.key: METHODS[cell.method].cost(cell.size) for cell in cells}
+        self._count, self._total = len(cells), math.fsum(self._waiting.values())
+        self._report()
 
     def finish(self, record: dict[str, Any]) -> None:
         """A cell is done, or has failed in every attempt."""
+        del self._waiting[record["key"]]
+        self._report()
+
+    def _report(self) -> None:
+        done = self._count - len(self._waiting)
+        left = math.fsum(self._waiting.values())
+        self._progress(f"{done:,} of {self._count:,} cells", self._total - left, self._total)
 
 
 def missing_cells(plan: RunPlan, store: Store) -> list[Cell]:

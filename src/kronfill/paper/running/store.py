@@ -1,10 +1,8 @@
 """Where finished cells are kept: Parquet files that are either whole or absent.
 
-Each cell is written under another name and moved into place, which a file system does in one step:
-a process that is killed at any moment leaves no half-written cell, at most a file ending in
-``.tmp`` that nothing reads. Many small files are merged into one now and then; the parts are
-removed only once the merged file is in place, and where a cell is found in both, the part, which is
-newer, counts.
+A process that is killed at any moment leaves no half-written cell. Many small files are merged into
+one now and then; the parts are removed only once the merged file is in place, and where a cell is
+found in both, the part, which is newer, counts.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from kronfill._types import Floats
-from kronfill.errors import StorageError
+from kronfill.errors import StorageError, argument
 from kronfill.streaming.storage.files import write_whole
 
 __all__ = ["Products", "digest"]
@@ -65,7 +65,7 @@ class Products:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                msg = f"{folder} cannot be made: {error}; choose another work_dir."
+                msg = f"{folder} cannot be made: {error}; choose another {argument('work_dir')}."
                 raise StorageError(msg) from error
 
     def total(

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kronfill._atomic import ASIDE, remove_abandoned, written_whole
-from kronfill.errors import StorageError
+from kronfill._atomic import ASIDE, lock_file, remove_abandoned, written_whole
+from kronfill.errors import StorageError, argument
 
 __all__ = ["alone_in", "mapped", "read_json", "write_whole"]
 
@@ -40,18 +40,15 @@ def alone_in(folder: Path) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = open(folder / "lock", "w")  # noqa: SIM115
     except OSError as error:
-        msg = f"{folder} cannot be written to: {error}; choose another work_dir."
+        msg = f"{folder} cannot be written to: {error}; choose another {argument('work_dir')}."
         raise StorageError(msg) from error
     with lock:
-        try:
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # a system without such locks
-            pass
-        except BlockingIOError:
-            msg = f"Another process is working in {folder}; wait for it, or use another work_dir."
-            raise StorageError(msg) from None
+        if lock_file(lock.fileno(), wait=False) is False:
+            msg = (
+                f"Another process is working in {folder}; wait for it, or use another "
+                f"{argument('work_dir')}."
+            )
+            raise StorageError(msg)
         remove_abandoned(folder.rglob(ASIDE))
         yield folder
 
@@ -63,11 +60,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     try:
-        told: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        msg = f"{path} is damaged ({error}); use another work_dir."
+        msg = f"{path} is damaged ({error}); use another {argument('work_dir')}."
         raise StorageError(msg) from None
-    return told
+    return content
 
 
 def mapped(path: Path, dtype: Any, start: int, stop: int) -> NDArray[Any]:

@@ -139,18 +139,18 @@ class Partitions:
     @classmethod
     def open(cls, folder: Path) -> Partitions | None:
         """What is there, None if it is not finished."""
-        told = read_json(folder / "manifest.json")
-        if told is None:
+        manifest = read_json(folder / "manifest.json")
+        if manifest is None:
             return None
-        n, l = told["shape"]
-        outer = (n, l)[told["by"]]
+        n, l = manifest["shape"]
+        outer = (n, l)[manifest["by"]]
         rows = mapped(folder / "counts", np.float64, 0, n)
         cols = mapped(folder / "counts", np.float64, n, n + l)
         indptr = mapped(folder / "indptr", np.int64, 0, outer + 1)
         return cls(
-            folder, told["m"], (n, l), told["by"], told["single"], told["weighted"],
-            told["square"], told["total"], (np.array(rows), np.array(cols)), np.array(indptr),
-            tuple(told["bounds"]), told["checksums"], told["batch"],
+            folder, manifest["m"], (n, l), manifest["by"], manifest["single"], manifest["weighted"],
+            manifest["square"], manifest["total"], (np.array(rows), np.array(cols)),
+            np.array(indptr), tuple(manifest["bounds"]), manifest["checksums"], manifest["batch"],
         )  # fmt: skip
 
     def save(self) -> None:
@@ -159,5 +159,5 @@ class Partitions:
         write_whole(self.folder / "indptr", self.indptr)
         names = ("m", "shape", "by", "single", "weighted", "square", "total", "bounds",
                  "checksums", "batch")  # fmt: skip
-        told = {name: getattr(self, name) for name in names}
-        write_whole(self.folder / "manifest.json", json.dumps(told).encode())
+        manifest = {name: getattr(self, name) for name in names}
+        write_whole(self.folder / "manifest.json", json.dumps(manifest).encode())

@@ -24,8 +24,13 @@ from numpy.typing import NDArray
 
 from kronfill._types import Floats
 from kronfill.core.grouping import Grouped
-from kronfill.errors import DuplicateEntryError, EmptyDataError, MemoryLimitError, StorageError
-from kronfill.streaming.columns import Batch, TableAxis
+from kronfill.errors import (
+    EmptyDataError,
+    MemoryLimitError,
+    StorageError,
+    argument,
+)
+from kronfill.streaming.columns import Batch, TableAxis, repeated_entry
 from kronfill.streaming.long_table import LongTable
 from kronfill.streaming.storage.files import mapped, read_json, write_whole
 from kronfill.streaming.storage.partitions import Partition, Partitions
@@ -80,7 +85,7 @@ def prepare(
         if PASS * ready.batch > batch / ROOM:
             msg = (
                 f"{folder} was begun with batches of {ready.batch} observations, memory allows "
-                f"{batch}. Allow more memory, or use another work_dir."
+                f"{batch}. Allow more memory, or use another {argument('work_dir')}."
             )
             raise MemoryLimitError(msg)
         ready.check()
@@ -110,13 +115,13 @@ class _Runs:
     ) -> _Runs:
         """Start, or go on from what the journal says."""
         runs = cls(table, axes, by, folder)
-        told = [table.fingerprint(), by, *((axis.size, axis.labels) for axis in axes)]
-        checksum = zlib.crc32(repr(told).encode())
+        depends_on = [table.fingerprint(), by, *((axis.size, axis.labels) for axis in axes)]
+        checksum = zlib.crc32(repr(depends_on).encode())
         found = read_json(folder / "journal.json")
         if found is not None and found["table"] != checksum:
             msg = (
                 f"{folder} holds the partitions of other data: a file, the columns or the items "
-                "have changed since. Use another work_dir, or delete this one."
+                f"have changed since. Use another {argument('work_dir')}, or delete this one."
             )
             raise StorageError(msg)
         runs.journal = found or {"table": checksum, "counts": [], "next": [0, 0]}
@@ -284,12 +289,4 @@ def _refuse(runs: _Runs, outer: int, inner: int) -> None:
             begin += table.num_rows
         if len(found) > 1:
             break
-    names = [
-        f"{axis.name} {item if axis.labels is None else repr(axis.labels[item])}"
-        for axis, item in zip(runs.axes, (row, col), strict=True)
-    ]
-    msg = (
-        f"The entry at {', '.join(names)} occurs more than once: {'; '.join(found)}. Each entry "
-        "may be observed once; merge repeats first."
-    )
-    raise DuplicateEntryError(msg)
+    raise repeated_entry(runs.axes, (row, col), found)

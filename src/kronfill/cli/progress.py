@@ -1,14 +1,18 @@
-"""Progress of a fit to a long table: what is done before, then pass by pass."""
+"""Progress that is shown in a way of its own: passes over a long table, cells of an experiment."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from rich.console import Console
+
+from kronfill._progress import Progress
 from kronfill.cli.session import SECOND, Session
 from kronfill.streaming.watching import Watcher
 
-__all__ = ["PassProgress"]
+__all__ = ["PassProgress", "progress_bar"]
 
 
 class PassProgress(Watcher):
@@ -49,3 +53,22 @@ class PassProgress(Watcher):
         seconds = time.perf_counter() - self._begun
         if seconds >= SECOND:
             self._session.note(f"Pass {self._number}: residual {residual:.1e}, {seconds:.1f} s")
+
+
+@contextmanager
+def progress_bar(console: Console) -> Iterator[Progress]:
+    """Show a bar with the time left."""
+    from rich import progress as rich
+
+    columns = (
+        rich.TextColumn("{task.description}"), rich.BarColumn(),
+        rich.TextColumn("{task.percentage:>3.0f}%"), rich.TimeElapsedColumn(),
+        rich.TextColumn("elapsed,"), rich.TimeRemainingColumn(), rich.TextColumn("left"),
+    )  # fmt: skip
+    with rich.Progress(*columns, console=console, speed_estimate_period=120.0) as bar:
+        task = bar.add_task("", total=None, visible=False)
+
+        def show(what: str, done: float, total: float | None) -> None:
+            bar.update(task, description=what, completed=done, total=total, visible=True)
+
+        yield show

@@ -11,7 +11,7 @@ from pathlib import Path
 from kronfill.data._counts import size_of
 from kronfill.errors import DataError, MemoryLimitError, ParameterError
 
-__all__ = ["TableArgument", "as_given", "check_fits", "is_parquet"]
+__all__ = ["TableArgument", "check_fits", "find_table", "is_parquet"]
 
 ENDINGS = (".parquet", ".pq")
 LINE = 60
@@ -40,7 +40,7 @@ class TableArgument:
     sources: tuple[str, ...]
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The files in words."""
         if len(self.paths) == 1:
             return str(self.paths[0])
@@ -75,7 +75,7 @@ class TableArgument:
                 raise ParameterError(msg)
 
 
-def as_given(arguments: list[Path]) -> TableArgument:
+def find_table(arguments: list[Path]) -> TableArgument:
     """Find the files that arguments stand for: files, folders of Parquet files, patterns."""
     found: dict[str, None] = {}
     sources = []
