@@ -185,8 +185,14 @@ class ParameterError(KronfillError, ValueError):
     """A parameter of an estimator, solver or function is out of its range."""
 
 
-class MemoryLimitError(KronfillError, MemoryError):
+class MemoryLimitError(MemoryError, KronfillError):
     """The problem would need more memory than there is; nothing was started."""
+
+    # MemoryError has to come first for its objects to be made anew in another process.
+    def __init__(
+        self, message: str = "", *, parameter: str | None = None, advice: str = ""
+    ) -> None:
+        KronfillError.__init__(self, message, parameter=parameter, advice=advice)
 
 
 class StorageError(KronfillError, OSError):

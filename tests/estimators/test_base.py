@@ -65,7 +65,7 @@ def test_observations_go_after_a_solve_that_carried_nothing_along(monkeypatch):
     X, y = problem()
     est = kf.KKMCEX(kernel(8, 0.5), kernel(6, 0.3), mu=0.1).fit(X[:10], y[:10])
     est.partial_fit(X[10:12], y[10:12])
-    monkeypatch.setattr(dual, "DENSE_LIMIT", 12)
+    monkeypatch.setattr(dual, "DENSE_UPDATES", 12)
     est.partial_fit(X[12:20], y[12:20])
     est.forget(X[8:20])
     alone = kf.KKMCEX(kernel(8, 0.5), kernel(6, 0.3), mu=0.1).fit(X[:8], y[:8])
