@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,9 @@ import pytest
 import kronfill as kf
 
 DOCS = Path(__file__).parent.parent / "docs"
+_spec = importlib.util.spec_from_file_location("rooms", DOCS.parent / "tools" / "rooms.py")
+rooms = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(rooms)
 PAGES = sorted(DOCS.glob("*.md"))
 # Set by fit, documented in the class.
 FITTED = {"dual_coef_", "signal_variance_"}
@@ -33,6 +39,11 @@ def resolve(name):
     return thing
 
 
+PATHS = sorted(
+    path
+    for path in set(re.findall(r"`([\w/]+\.py)`", (DOCS / "architecture.md").read_text("utf-8")))
+    if not path.startswith(("tools/", "tests/"))
+)
 NAMES = sorted(
     set(re.findall(r"`(kronfill(?:\.\w+)+)`", (DOCS / "equations.md").read_text("utf-8")))
 )
@@ -57,6 +68,20 @@ def test_every_page_is_in_the_navigation():
         # A page may be listed under another title: Title <page>.
         listed |= {line.rpartition("<")[2].rstrip(">") for line in lines}
     assert listed == {page.stem for page in PAGES} - {"index"}
+
+
+def test_the_architecture_names_every_room_and_its_picture_is_of_today():
+    layers = rooms.layers(tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8")))
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    table = page.partition("## What lives where")[2].partition("## The way")[0]
+    for room in chain(*layers):
+        assert f"`{room.partition('.')[2]}`" in table
+    assert rooms.PICTURE.read_text("utf-8") == rooms.picture(layers)
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_modules_that_the_architecture_names_are_there(name):
+    assert (DOCS.parent / "src" / "kronfill" / name).exists()
 
 
 def test_every_room_of_names_is_in_the_reference():

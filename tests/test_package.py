@@ -66,7 +66,7 @@ def test_docstrings_name_every_parameter_and_have_an_example(name):
     private = {
         "model",
         "observations",
-        "told",
+        "words",
         "known",
         "n",
         "labels",

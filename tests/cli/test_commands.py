@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import kronfill as kf
 from kronfill import cli
 from kronfill.cli import outputs
-from kronfill.data._counts import size_of
+from kronfill.data.amounts import size_of
 from kronfill.errors import ParameterError
 
 COMPLETE = importlib.import_module("kronfill.cli.commands.complete")

@@ -213,7 +213,7 @@ def test_intervals_from_a_refit_that_did_not_converge_say_so():
     model = unfinished()
     with pytest.warns(ConvergenceWarning, match="the fit without the hidden entries"):
         found = Calibrated(model)
-    assert "not to be relied on" in found.told
+    assert "not to be relied on" in found.words
 
 
 def test_the_report_does_not_praise_what_did_not_converge():

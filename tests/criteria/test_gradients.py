@@ -11,7 +11,7 @@ from kronfill.criteria.gradients import Sensitivity
 from kronfill.criteria.reduction import DualForm
 from kronfill.errors import KernelError, ParameterError
 from kronfill.ridge.problem import RidgeProblem
-from kronfill.solvers.half_steps import GivenFactor
+from kronfill.solvers.half_steps import FactorKernel
 
 from ..oracles.dense import Case
 
@@ -49,7 +49,7 @@ def test_values_and_derivatives(kind, weighted, criterion):
 
     def value(name, t):
         row, col, mu = turn[name](t)
-        moved = RidgeProblem(GivenFactor(row), GivenFactor(col), problem.sampled, mu)
+        moved = RidgeProblem(FactorKernel(row), FactorKernel(col), problem.sampled, mu)
         return exact(moved, mu, criterion)
 
     def along(phi, change, items):

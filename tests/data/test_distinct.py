@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kronfill as kf
-from kronfill.data import _arrays, _entries
-from kronfill.data._distinct import are_distinct
+from kronfill.data import arrays, entries
+from kronfill.data.distinct import are_distinct
 from kronfill.errors import DuplicateEntryError
 
 
@@ -26,8 +26,8 @@ def test_agrees_with_a_set(pairs, kind):
 @pytest.fixture
 def many(monkeypatch):
     """Small tables are treated as large ones."""
-    monkeypatch.setattr(_arrays, "_MANY", 1)
-    monkeypatch.setattr(_entries, "_MANY", 1)
+    monkeypatch.setattr(arrays, "_MANY", 1)
+    monkeypatch.setattr(entries, "_MANY", 1)
 
 
 @pytest.mark.usefixtures("many")

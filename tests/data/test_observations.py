@@ -176,7 +176,7 @@ def test_indices_are_not_shared_with_a_pickle_that_is_mapped(tmp_path):
 
 @pytest.mark.parametrize("value", [2**32, 2**32 + 1, -(2**32), 2**63, 2.0**33, np.inf])
 def test_no_index_wraps_around_when_it_is_made_smaller(value, monkeypatch):
-    monkeypatch.setattr("kronfill.data._arrays._MANY", 1)
+    monkeypatch.setattr("kronfill.data.arrays._MANY", 1)
     assert Observations([1, 0], [0, 0], [1.0, 2.0], (2, 1)).rows.dtype == np.int32
     with pytest.raises(IndexRangeError, match="at position 1"):
         Observations(np.array([0, value]), [0, 0], [1.0, 2.0], (2, 1))

@@ -174,13 +174,13 @@ def test_rowwise_inverts_a_kernel_once_and_keeps_nothing_of_it(monkeypatch):
 
 def test_half_steps_make_the_kernel_of_the_observed_items_once(monkeypatch):
     asked = []
-    honest = halfstep.GivenFactor.block
+    honest = halfstep.FactorKernel.block
 
     def block(self, rows=None, cols=None):
         asked.append(id(self))
         return honest(self, rows, cols)
 
-    monkeypatch.setattr(halfstep.GivenFactor, "block", block)
+    monkeypatch.setattr(halfstep.FactorKernel, "block", block)
     pairs, values = X[::3], Y[::3]  # fewer than coefficients: through the observed entries
     k = [kf.kernels.rbf(f, length_scale=1.0) for f in (PHI_W, PHI_H)]
     solver = kf.ALS(sweeps=20, tol=0.0, accelerate=False, start="uniform")

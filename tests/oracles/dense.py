@@ -10,7 +10,7 @@ import scipy.linalg
 from kronfill import kernels
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import Mask, RidgeProblem, Sampled
-from kronfill.solvers.half_steps import GivenFactor
+from kronfill.solvers.half_steps import FactorKernel
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Case:
 def _kernel(phi, ridge):
     """phi phi^T, with an identity part where there is one."""
     if ridge == 0:
-        return GivenFactor(phi)
+        return FactorKernel(phi)
     identity = ridge * kernels.identity(len(phi))
     return identity if phi.shape[1] == 0 else kernels.linear(phi) + identity
 

@@ -195,7 +195,7 @@ class Again:
         warm = self.seen.any(axis=1)
         half[warm] = np.nanmax(half[warm])
         assert np.isfinite(half).all()
-        told = intervals_for(self.model, 1, "calibrated").told
+        told = intervals_for(self.model, 1, "calibrated").words
         return middle - half, middle + half, {"kind": "calibrated", "told": told}
 
     def cells(self):

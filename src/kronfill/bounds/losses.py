@@ -17,7 +17,7 @@ import numpy as np
 
 from kronfill._types import Floats
 from kronfill.data import Observations
-from kronfill.data._arrays import finite_array
+from kronfill.data.arrays import finite_array
 from kronfill.errors import DataError, ParameterError, ShapeError
 from kronfill.estimators.base import MatrixRegressor
 

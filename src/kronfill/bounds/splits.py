@@ -17,7 +17,7 @@ from scipy.special import gammaln, polygamma
 
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
-from kronfill.data._arrays import plain_array
+from kronfill.data.arrays import plain_array
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
 from kronfill.estimators.inputs import as_indices
 

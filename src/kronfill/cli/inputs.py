@@ -14,8 +14,8 @@ from kronfill.cli.session import Session
 from kronfill.completion.problem import CompletionProblem
 from kronfill.completion.sides import some_of
 from kronfill.data import Observations
-from kronfill.data._arrays import listing
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import listing
 from kronfill.data.reading.entry_files import (
     EntryFile,
     Roles,
@@ -51,7 +51,7 @@ def read_tables(session: Session, path: Path, options: TableOptions, sides: Side
     """Read all files and say what they are."""
     file = open_file(path, options.sheet)
     entries = read_entries(file, options.roles)
-    session.note(f"{path}: {file.told}, {entries.told}.")
+    session.note(f"{path}: {file.words}, {entries.words}.")
     read = read_sides(session, sides)
     numbers = tuple(
         are_numbers(own, [] if side is None else side.labels)
@@ -66,11 +66,11 @@ def read_tables(session: Session, path: Path, options: TableOptions, sides: Side
     )
     session.fact(
         table={
-            "path": path, "format": file.told, "layout": entries.layout, "rows": n, "columns": l,
+            "path": path, "format": file.words, "layout": entries.layout, "rows": n, "columns": l,
             "observed": observations.m,
         },
         side_information={
-            axis: side and {"path": side.table.path, "kind": side.kind, "found": side.told}
+            axis: side and {"path": side.table.path, "kind": side.kind, "found": side.words}
             for axis, side in zip(("rows", "columns"), read, strict=True)
         },
     )  # fmt: skip
@@ -99,7 +99,7 @@ def say_matches(session: Session, problem: CompletionProblem, unmatched: str) ->
     for found in problem.matches:
         if found is None:
             continue
-        session.note(f"{found.told(unmatched)}.")
+        session.note(f"{found.words(unmatched)}.")
         session.fact(
             **{
                 f"matched_{found.axis}s": {
@@ -136,7 +136,7 @@ def _side(session: Session, sides: SideOptions, axis: int) -> SideFile | None:
     side = read_side(
         file, sides.kinds[axis], index=sides.indices[axis], ignore=ignore, impute=sides.impute
     )
-    session.note(f"{path}: {file.told}, {side.told}.")
+    session.note(f"{path}: {file.words}, {side.words}.")
     for doubt in side.doubts:
         session.warn(doubt)
     return side

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from kronfill.data._counts import size_of
+from kronfill.data.amounts import size_of
 from kronfill.errors import DataError, MemoryLimitError, ParameterError
 
 __all__ = ["TableArgument", "check_fits", "find_table", "is_parquet"]

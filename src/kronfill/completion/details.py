@@ -16,7 +16,7 @@ from kronfill._types import Floats, Index
 from kronfill.completion.intervals import Intervals, intervals_for
 from kronfill.completion.newcomers import Newcomers, newcomers
 from kronfill.data import Observations
-from kronfill.data._arrays import plain_array
+from kronfill.data.arrays import plain_array
 from kronfill.errors import ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor, check_rank
 

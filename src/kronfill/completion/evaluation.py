@@ -411,8 +411,8 @@ def _doubt(records: list[Solution]) -> str:
 def _warn_of(doubts: dict[str, str]) -> None:
     """One warning about all fits that did not converge."""
     if doubts:
-        told = "; ".join(f"{QUESTIONS[kind]}: {text}" for kind, text in doubts.items())
-        message = f"Errors on hidden entries, {told}. Use a larger mu, or another solver."
+        words = "; ".join(f"{QUESTIONS[kind]}: {text}" for kind, text in doubts.items())
+        message = f"Errors on hidden entries, {words}. Use a larger mu, or another solver."
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from kronfill._types import Floats, Index
 from kronfill.completion.evaluation import KINDS, LEAST, Evaluation, counted, hold_out, kinds_of
 from kronfill.core.limits import DENSE_POSTERIOR
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
 from kronfill.errors import DataError, ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.gaussian_process import GaussianProcessRegressor, gaussian_process
@@ -37,7 +37,7 @@ WORK = 5e11
 class Intervals(ABC):
     """Intervals for index pairs."""
 
-    told: str
+    words: str
     """What kind of interval it is, in words."""
 
     @abstractmethod
@@ -54,7 +54,7 @@ class Intervals(ABC):
 class Gaussian(Intervals):
     """By the model's own standard deviation, noise included; infinite where nothing tells it."""
 
-    told = "Gaussian: the model's standard deviation, noise included"
+    words = "Gaussian: the model's standard deviation, noise included"
 
     def __init__(self, model: GaussianProcessRegressor) -> None:
         self._model = model
@@ -97,9 +97,9 @@ class Calibrated(Intervals):
             for part, name in zip(self._errors, _KINDS, strict=True)
             if len(part)
         )
-        self.told = f"calibrated: errors on hidden entries ({counts}), one width for each kind"
+        self.words = f"calibrated: errors on hidden entries ({counts}), one width for each kind"
         if found.doubts:
-            self.told += f"; not to be relied on, as {next(iter(found.doubts.values()))}"
+            self.words += f"; not to be relied on, as {next(iter(found.doubts.values()))}"
 
     def at(self, rows: Index, cols: Index, middle: Floats, level: float) -> tuple[Floats, ...]:
         """See :class:`Intervals`."""
@@ -123,8 +123,8 @@ class Calibrated(Intervals):
 class NoIntervals(Intervals):
     """No interval for any entry."""
 
-    def __init__(self, told: str = "none") -> None:
-        self.told = told
+    def __init__(self, words: str = "none") -> None:
+        self.words = words
 
     def at(self, rows: Index, cols: Index, middle: Floats, level: float) -> tuple[Floats, ...]:
         """See :class:`Intervals`."""

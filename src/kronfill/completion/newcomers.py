@@ -11,8 +11,8 @@ import numpy as np
 from kronfill._optional import needed
 from kronfill._types import Floats
 from kronfill.completion.sides import feature_kinds, internal_features, kernel_of, leaves
-from kronfill.data._arrays import listing
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import listing
 from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import FeatureError, LabelError, ParameterError
 from kronfill.estimators import MC

@@ -23,8 +23,8 @@ from kronfill.completion.sides import (
 )
 from kronfill.criteria.exact import path_minimum
 from kronfill.data import Observations
-from kronfill.data._arrays import listing
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import listing
 from kronfill.data.reading.frames import axis_indexes
 from kronfill.data.reading.layouts import refuse_long
 from kronfill.errors import EmptyDataError, LabelError, ParameterError, argument
@@ -191,8 +191,8 @@ class CompletionProblem:
     @property
     def is_blind(self) -> bool:
         """Whether the method needs to know something about an axis and knows nothing."""
-        told = {self.row.told, self.col.told}
-        return self.method in ("kkmcex", "rrmcex") and told == {NOTHING}
+        words = {self.row.words, self.col.words}
+        return self.method in ("kkmcex", "rrmcex") and words == {NOTHING}
 
     def memory(self) -> dict[str, float]:
         """Bytes that the fit is expected to need, by what for; orders of magnitude only."""
@@ -339,7 +339,7 @@ def _estimator(
     if method == "kkmcex":
         return KKMCEX(*sides, **common)
     if method == "rrmcex":  # where nothing is known there is no leading direction to cut to
-        ranks = [1.0 if axis.told == NOTHING else 0.99 for axis in (row, col)]
+        ranks = [1.0 if axis.words == NOTHING else 0.99 for axis in (row, col)]
         return RRMCEX(*sides, *ranks, **common)
     more = {**common, "rank": rank, "random_state": random_state}
     if method == "kmc":
@@ -347,10 +347,10 @@ def _estimator(
     if method == "mc":
         return MC(**more)
     for axis, name in ((row, "rows"), (col, "cols")):
-        if axis.told != NOTHING and axis.features is None:
+        if axis.words != NOTHING and axis.features is None:
             msg = (
                 f"{argument('method', 'imc')} needs a table of features for "
-                f"{argument(f'{name}=')}, got {axis.told}."
+                f"{argument(f'{name}=')}, got {axis.words}."
             )
             raise ParameterError(msg)
     return IMC(row.features, col.features, **more)

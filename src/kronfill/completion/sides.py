@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kronfill import kernels
 from kronfill.data import Labels
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
 from kronfill.data.reading.side_files import HOLDS
 from kronfill.errors import LabelError, NotPSDError, NotSymmetricError, ParameterError
 from kronfill.estimators.base import fitted_kernels
@@ -59,7 +59,7 @@ class Match:
     only_table: tuple[Any, ...]
     only_side: tuple[Any, ...]
 
-    def told(self, unmatched: str = "error") -> str:
+    def words(self, unmatched: str = "error") -> str:
         """Say what matched, and what becomes of the rest."""
         total = self.both + len(self.only_table)
         fate = {"keep": ": kept, known by entries only", "drop": ": dropped"}.get(unmatched, "")
@@ -75,7 +75,7 @@ class Match:
         return "; ".join(parts)
 
     def __str__(self) -> str:
-        return self.told()
+        return self.words()
 
 
 def some_of(labels: Sequence[Any]) -> str:
@@ -90,7 +90,7 @@ class LabelledAxis:
     labels: Any
     kernel: Kernel | None
     features: Any
-    told: str
+    words: str
 
 
 def match(side: Any, labels: Any, name: str) -> Match | None:
@@ -143,8 +143,8 @@ def read_axis(
         return _matched(side, labels, size, name, f"kernel {side!r}")
     if _is_graph(side):
         kernel = kernels.diffusion(_with_nodes(side, labels))
-        told = f"graph of {count_of(len(side.nodes), 'node')}"
-        return _with_parts(_matched(kernel, labels, size, name, told), identity, many)
+        words = f"graph of {count_of(len(side.nodes), 'node')}"
+        return _with_parts(_matched(kernel, labels, size, name, words), identity, many)
     if _is_frame(side):
         if _is_similarity(side):
             kernel = _similar(_padded(side, labels), name)
@@ -210,21 +210,21 @@ def _similar(similar: Any, name: str) -> Kernel:
 
 
 def _featured(side: Any, labels: Any, name: str) -> LabelledAxis:
-    told = f"{count_of(side.shape[1], 'feature')} of {count_of(len(side), 'item')}"
+    words = f"{count_of(side.shape[1], 'feature')} of {count_of(len(side), 'item')}"
     order, merged = _order(Labels(side.index, axis=name), labels)
     known = order >= 0
     if known.all():
         ordered = side.iloc[order]
         # A constant feature gives IMC the effects of the other axis, as the constant part does
         # kernels.
-        return LabelledAxis(merged, kernels.rbf(ordered), ordered.assign(**{CONSTANT: True}), told)
+        return LabelledAxis(merged, kernels.rbf(ordered), ordered.assign(**{CONSTANT: True}), words)
     # The place of items without features in the kernel does not matter: it is multiplied by 0.
     base = kernels.rbf(side.reset_index(drop=True)).take(np.maximum(order, 0))
     flags = type(side)({KNOWN: known})
-    return LabelledAxis(merged, base * kernels.linear(flags), None, told)
+    return LabelledAxis(merged, base * kernels.linear(flags), None, words)
 
 
-def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str) -> LabelledAxis:
+def _matched(kernel: Kernel, labels: Any, size: int, name: str, words: str) -> LabelledAxis:
     if kernel.labels is None:
         if kernel.n != size:
             msg = (
@@ -233,12 +233,12 @@ def _matched(kernel: Kernel, labels: Any, size: int, name: str, told: str) -> La
                 "labels."
             )
             raise LabelError(msg)
-        return LabelledAxis(labels, kernel, None, told)
+        return LabelledAxis(labels, kernel, None, words)
     order, merged = _order(Labels(kernel.labels, axis=name), labels)
     if order.min() < 0:
         msg = f"A kernel object must describe every {name} of the table; drop the others from it."
         raise LabelError(msg)
-    return LabelledAxis(merged, kernel.take(order), None, told)
+    return LabelledAxis(merged, kernel.take(order), None, words)
 
 
 def _order(known: Labels, labels: Any) -> tuple[NDArray[np.intp], tuple[Any, ...]]:

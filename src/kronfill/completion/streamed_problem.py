@@ -218,7 +218,7 @@ def _axis(side: Any, name: str, kind: str, rank_from: int | None) -> tuple[Table
     assert found.kernel is not None
     numbered = kind == "integer" and not all(isinstance(label, int) for label in items)
     named = None if labels is None or numbered else tuple(found.labels)
-    return TableAxis(name, len(items), named), found.kernel, found.told
+    return TableAxis(name, len(items), named), found.kernel, found.words
 
 
 def _count(side: Any) -> int:

@@ -16,7 +16,7 @@ from kronfill.completion.details import BLOCK_FLOATS, STATUS, EntryDetails
 from kronfill.completion.problem import METHODS, CompletionProblem, labelled
 from kronfill.completion.streamed_table import StreamedCompletion, complete_streamed
 from kronfill.data import Observations
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
 from kronfill.errors import KronfillWarning, ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor, check_rank
 from kronfill.estimators.gaussian_process import GaussianProcessRegressor
@@ -204,12 +204,12 @@ class Completion(EntryDetails):
         self,
         model: MatrixRegressor,
         observations: Observations,
-        told: tuple[str, str],
+        words: tuple[str, str],
         known: tuple[Any, Any] = (None, None),
     ) -> None:
         self.model = model
         self.observations = observations
-        self._told = told
+        self._told = words
         self._known = known
 
     @property
@@ -221,8 +221,8 @@ class Completion(EntryDetails):
     def of(cls, problem: CompletionProblem) -> Completion:
         """Fit the method of a problem and return the completed table."""
         model = problem.fit()
-        told = (problem.row.told, problem.col.told)
-        return cls(model, problem.observations, told, problem.known)
+        words = (problem.row.words, problem.col.words)
+        return cls(model, problem.observations, words, problem.known)
 
     @classmethod
     def from_model(cls, model: MatrixRegressor) -> Completion:
@@ -526,12 +526,12 @@ class Completion(EntryDetails):
         return title, counts, f"rows: {self._told[0]}; columns: {self._told[1]}"
 
     def __repr__(self) -> str:
-        title, counts, told = self._summary()
+        title, counts, words = self._summary()
         lines = [f"  {name:<13} {count_of(k, 'entry', 'entries')}" for name, k in counts]
-        return "\n".join([title, *lines, f"  {told}"])
+        return "\n".join([title, *lines, f"  {words}"])
 
     def _repr_html_(self) -> str:
-        title, counts, told = self._summary()
+        title, counts, words = self._summary()
         cells = "".join(
             f"<tr><th style='text-align:left'>{name}</th><td>{k:,}</td></tr>" for name, k in counts
         )
@@ -540,7 +540,7 @@ class Completion(EntryDetails):
             corner = corner.set_axis(corner.columns.strftime("%Y-%m-%d"), axis=1)
         head = corner.to_html(float_format=lambda v: f"{v:.4g}")
         return (
-            f"<div><p><b>{escape(title)}</b><br>{escape(told)}</p>"
+            f"<div><p><b>{escape(title)}</b><br>{escape(words)}</p>"
             f"<table>{cells}</table><p>First rows and columns, filled:</p>{head}</div>"
         )
 

@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any, ClassVar, Generic, TypeVar
 
-from kronfill.data._counts import size_of
+from kronfill.data.amounts import size_of
 from kronfill.errors import MemoryLimitError
 
 __all__ = ["KEPT_BYTES", "Kept", "available_memory", "require_memory"]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh, lapack
 
 from kronfill._types import Floats
-from kronfill.data._arrays import plain_array
+from kronfill.data.arrays import plain_array
 from kronfill.data.reading.frames import refuse_coordinates
 from kronfill.errors import NonFiniteError, NotPSDError, NotSymmetricError, ShapeError
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kronfill._types import Index
-from kronfill.data._arrays import listing
+from kronfill.data.arrays import listing
 from kronfill.errors import LabelError
 
 __all__ = ["Labels"]

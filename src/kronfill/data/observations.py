@@ -13,13 +13,13 @@ import scipy.sparse
 
 from kronfill._optional import needed
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import (
+from kronfill.data.arrays import (
     frozen,
     own_floats,
     own_index,
     own_positions,
 )
-from kronfill.data._entries import Entries, LabelledShape
+from kronfill.data.entries import Entries, LabelledShape
 from kronfill.data.labels import Labels
 from kronfill.data.reading.matrices import read_long, read_matrix
 from kronfill.errors import LabelError

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kronfill._types import Floats, Index
 from kronfill.core.threads import one_thread
 from kronfill.data import Observations
-from kronfill.data._arrays import finite_array
+from kronfill.data.arrays import finite_array
 from kronfill.errors import DataError, EmptyDataError, ParameterError
 from kronfill.estimators.fitted.bilinear import Bilinear
 from kronfill.estimators.inputs import (
@@ -57,6 +57,11 @@ AT_TIMES = ("feature_names_in_", "observations_", "dual_coef_", "_from_table")
 
 class FittedForm(Protocol):
     """What is kept of a fit: a function of row and column."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Size of the matrix."""
+        ...
 
     def block(self, rows: Index | None, cols: Index | None) -> Floats:
         """Dense block of known rows and columns."""

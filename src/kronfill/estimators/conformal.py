@@ -187,7 +187,7 @@ class ConformalRegressor(Wrapping):
 
     # The three ways.
 
-    def _split(self, model: MatrixRegressor, observations: Observations) -> _Bounds:
+    def _split(self, model: MatrixRegressor, observations: Observations) -> LeftOutErrors:
         m = observations.m
         count = min(max(1, round(self.calibration * m)), m - 1)
         held = np.zeros(m, dtype=bool)
@@ -195,9 +195,11 @@ class ConformalRegressor(Wrapping):
         (fold,) = left_out(model.fit, observations, [(~held, held)])
         # Given the fit, held-out entries of warm rows and columns are like those asked about.
         cold = _cold(fold.train, fold.held.rows, fold.held.cols)
-        return _Around(model, np.sort(np.abs(fold.gap)[~cold]))
+        return Around(model, np.sort(np.abs(fold.gap)[~cold]))
 
-    def _jackknife(self, model: GaussianProcessRegressor, observations: Observations) -> _Bounds:
+    def _jackknife(
+        self, model: GaussianProcessRegressor, observations: Observations
+    ) -> LeftOutErrors:
         model.fit(observations)
         problem = _dual_problem(model)
         factor = gaussian_process(model).dual_factor
@@ -206,9 +208,11 @@ class ConformalRegressor(Wrapping):
         else:
             residuals = leave_one_out(problem, np.array([problem.mu]))[0]
         lonely = np.isnan(residuals)  # left out, nothing is known about its effect: any error
-        return _LeavingOneOut(model, np.where(lonely, 0.0, residuals), lonely)
+        return LeavingOneOut(model, np.where(lonely, 0.0, residuals), lonely)
 
-    def _cross_validation(self, model: MatrixRegressor, observations: Observations) -> _Bounds:
+    def _cross_validation(
+        self, model: MatrixRegressor, observations: Observations
+    ) -> LeftOutErrors:
         m = observations.m
         folds = min(self.folds, m)
         label = random_generator(self.random_state).permutation(m) % folds
@@ -218,7 +222,7 @@ class ConformalRegressor(Wrapping):
         for k, fold in enumerate(found):
             scores[label == k] = np.abs(fold.gap)
         models = tuple(fold.model for fold in found)
-        return _LeavingFoldsOut(model.fit(observations), scores, models, label)
+        return LeavingFoldsOut(model.fit(observations), scores, models, label)
 
     # Input.
 
@@ -257,7 +261,7 @@ class ConformalRegressor(Wrapping):
             raise DataError(msg)
 
 
-class _Bounds(ABC):
+class LeftOutErrors(ABC):
     """A fitted method and its errors on observations left out: ends of intervals follow."""
 
     model: Any
@@ -272,7 +276,7 @@ class _Bounds(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class _Around(_Bounds):
+class Around(LeftOutErrors):
     """The same width on both sides of every prediction; the errors are sorted."""
 
     model: Any
@@ -287,7 +291,7 @@ class _Around(_Bounds):
 
 
 @dataclass(frozen=True, eq=False)
-class _LeavingOneOut(_Bounds):
+class LeavingOneOut(LeftOutErrors):
     """Jackknife+ from the residuals r: f^(-i)(t) = f(t) - lambda_ti r_i.
 
     Where an observation is the only one to tell an effect (``lonely``), r is 0 and the error any.
@@ -318,7 +322,7 @@ class _LeavingOneOut(_Bounds):
 
 
 @dataclass(frozen=True, eq=False)
-class _LeavingFoldsOut(_Bounds):
+class LeavingFoldsOut(LeftOutErrors):
     """CV+: the fit without the fold of i in place of that without i."""
 
     model: Any

@@ -37,7 +37,7 @@ from kronfill.solvers.alternating import (
 )
 from kronfill.solvers.auto import solve_in_factors
 from kronfill.solvers.dense import Cholesky
-from kronfill.solvers.half_steps import FactorAlternation, GivenFactor
+from kronfill.solvers.half_steps import FactorAlternation, FactorKernel
 
 __all__ = [
     "SMALL", "FactorFit", "FactorisedRegressor", "WarmPath", "alternated", "centred_values",
@@ -250,7 +250,7 @@ def _start_core(start: str, p: Floats, q: Floats, sampled: Sampled, mu: float) -
     """X whose leading singular vectors make the starting point."""
     if start == "kkmcex":
         if len(sampled.values) <= DENSE_HALF_STEP:  # exact whatever mu is, and cheaper
-            problem = RidgeProblem(GivenFactor(p), GivenFactor(q), sampled, mu)
+            problem = RidgeProblem(FactorKernel(p), FactorKernel(q), sampled, mu)
             return np.asarray(p.T @ (sampled.sparse(Cholesky().solve(problem).dual) @ q))
         return solve_in_factors(p, q, sampled, mu).core
     return np.asarray(p.T @ (sampled.sparse(centred_values(sampled)) @ q))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from kronfill._types import Floats, Index
 from kronfill.core.memory import Kept
 from kronfill.data import Observations
-from kronfill.data._arrays import plain_array, real_array
+from kronfill.data.arrays import plain_array, real_array
 from kronfill.errors import DataError, ParameterError, ShapeError
 from kronfill.estimators.base import (
     KernelRegressor,

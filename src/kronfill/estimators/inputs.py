@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
-from kronfill.data._arrays import plain_array
+from kronfill.data.arrays import plain_array
 from kronfill.errors import (
     DataError,
     IndexRangeError,

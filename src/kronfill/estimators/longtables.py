@@ -18,7 +18,7 @@ from kronfill.ridge.problem import RidgeProblem
 from kronfill.ridge.solution import Solution
 from kronfill.ridge.trust import factored_size, vouched_by_size
 from kronfill.solvers.auto import Auto, as_solver
-from kronfill.solvers.half_steps import GivenFactor
+from kronfill.solvers.half_steps import FactorKernel
 from kronfill.solvers.iterative import Iterative
 from kronfill.solvers.pcg import PCG
 from kronfill.streaming.columns import Batch, Columns, TableAxis
@@ -156,7 +156,7 @@ def _mu_of(sample: Batch, phis: tuple[Floats, Floats], center: Any) -> float:
     )
     shape = (len(row_items), len(col_items))
     entries = as_sampled(rows, cols, sample.values, shape, sample.weights, center)
-    factors = GivenFactor(phis[0][row_items]), GivenFactor(phis[1][col_items])
+    factors = FactorKernel(phis[0][row_items]), FactorKernel(phis[1][col_items])
     return best_mu(RidgeProblem(*factors, entries, 1.0))
 
 

@@ -29,7 +29,7 @@ from kronfill.online.summed_posterior import nothing_sampled
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.ridge.trust import vouched
 from kronfill.solvers.auto import as_solver, solve_in_factors
-from kronfill.solvers.half_steps import GivenFactor
+from kronfill.solvers.half_steps import FactorKernel
 from kronfill.streaming.long_table import is_long_table
 
 __all__ = ["RRMCEX"]
@@ -116,7 +116,7 @@ class RRMCEX(GaussianProcessRegressor):
             row_kernel, col_kernel = resolved(kernels, observations.shape)
             sampled = sampled_entries(observations, self.center)
             bases = self._factor_bases((row_kernel, col_kernel))
-            row, col = (GivenFactor(basis.known(None)) for basis in bases)
+            row, col = (FactorKernel(basis.known(None)) for basis in bases)
             problem = RidgeProblem(row, col, sampled, 1.0)
             mu = best_mu(problem) if self.mu == "auto" else float(self.mu)
             solver = as_solver(self.solver)
@@ -162,7 +162,7 @@ class RRMCEX(GaussianProcessRegressor):
         return self._validated_kernels()
 
     def _problem(self, kernels: tuple[Kernel, Kernel], sampled: Sampled, mu: float) -> RidgeProblem:
-        row, col = (GivenFactor(basis.known(None)) for basis in self._factor_bases(kernels))
+        row, col = (FactorKernel(basis.known(None)) for basis in self._factor_bases(kernels))
         return RidgeProblem(row, col, sampled, mu)
 
     def _factor_bases(self, kernels: tuple[Kernel, Kernel]) -> tuple[Combined, Combined]:

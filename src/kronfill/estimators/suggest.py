@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kronfill._optional import needed
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
-from kronfill.data._arrays import real_array
+from kronfill.data.arrays import real_array
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError, argument
 from kronfill.estimators.explain import names_of
 from kronfill.estimators.inputs import as_sampled

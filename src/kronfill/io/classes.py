@@ -43,8 +43,8 @@ from kronfill.core.low_rank import LowRankFactor
 from kronfill.data import Observations
 from kronfill.data.reading.frames import is_frame
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
-from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.conformal import METHODS, _Around, _LeavingFoldsOut, _LeavingOneOut
+from kronfill.estimators.base import MatrixRegressor, fitted_form
+from kronfill.estimators.conformal import METHODS, Around, LeavingFoldsOut, LeavingOneOut
 from kronfill.estimators.fitted.bilinear import (
     Bilinear,
     Combined,
@@ -220,15 +220,15 @@ def _estimator(est: Any) -> bool:
     """Whether everything that was fitted has the size of the table."""
     has = vars(est)
     if not is_fitted(est):
-        return set(has) <= {*est._get_param_names(), "_chosen_from"}
-    size = est.shape_
+        return set(has) <= {*est.get_params(deep=False), "_chosen_from"}
+    size, form = est.shape_, fitted_form(est)
     targets: tuple[int, ...] = ()
-    if isinstance(est._model, Stacked):
-        targets = (len(est._model.forms),)
+    if isinstance(form, Stacked):
+        targets = (len(form.forms),)
     effects = (est.row_effects_.shape, est.col_effects_.shape)
     seen = has.get("observations_")
     return (
-        est._model.shape == size
+        form.shape == size
         and (seen is None) == ("_from_table" in has)
         and (seen is None or seen.shape == size)
         and effects == tuple((length, *targets) for length in size)
@@ -240,7 +240,7 @@ def _estimator(est: Any) -> bool:
         and ("dual_coef_" not in has or est.dual_coef_.shape == (seen and seen.m, *targets))
         and ("dual_coef_" in has) == (isinstance(est, KKMCEX) and seen is not None)
         and ("W_" not in has or _is_pair(est.W_, est.H_, size))
-        and ("_bases" not in has or _is_cut(est))
+        and ("_bases" not in has or _is_cut(est, has["_bases"]))
         and (bool(targets) <= isinstance(est, KKMCEX))
     )
 
@@ -249,12 +249,12 @@ def _is_pair(left: Any, right: Any, size: tuple[int, int]) -> bool:
     return (len(left), len(right)) == size and left.shape[1] == right.shape[1]
 
 
-def _is_cut(est: RRMCEX) -> bool:
+def _is_cut(est: RRMCEX, bases: Any) -> bool:
     """Whether the fitted form is made from the factors that were kept to go on from."""
-    form, ranks = est._model, (est.row_rank_, est.col_rank_)
+    form, ranks = fitted_form(est), (est.row_rank_, est.col_rank_)
     return (
         isinstance(form, Bilinear)
-        and (form.row_basis, form.col_basis) == est._bases
+        and (form.row_basis, form.col_basis) == bases
         and isinstance(form.core, np.ndarray)
         and form.core.shape == est.coef_.shape == ranks
     )
@@ -277,7 +277,7 @@ _PARAMETERS: dict[str, Test] = {
 
 def _method(kind: type[MatrixRegressor], **more: Test) -> Record:
     """A method: its parameters, and what a fit sets (from a table outside of memory less)."""
-    parameters = {name: _PARAMETERS[name] for name in kind._get_param_names()}
+    parameters = {name: _PARAMETERS[name] for name in kind().get_params(deep=False)}
     state = {**_fitted, **more}
     at_times = {name: state.pop(name) for name in _AT_TIMES if name in state}
     at_times.update(parameters)
@@ -294,7 +294,7 @@ def _without_a_fit(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "estimator": clone(state["estimator"])}
 
 
-def _leaving_one_out(value: _LeavingOneOut) -> bool:
+def _leaving_one_out(value: LeavingOneOut) -> bool:
     weights = value.model.observations_.weights
     m = value.model.observations_.m if weights is None else np.count_nonzero(weights)
     return isinstance(
@@ -302,7 +302,7 @@ def _leaving_one_out(value: _LeavingOneOut) -> bool:
     ) and value.residuals.shape == value.lonely.shape == (m,)
 
 
-def _leaving_folds_out(value: _LeavingFoldsOut) -> bool:
+def _leaving_folds_out(value: LeavingFoldsOut) -> bool:
     return (
         {one.shape_ for one in value.models} == {value.model.shape_}
         and value.label.shape == value.scores.shape
@@ -313,10 +313,10 @@ def _leaving_folds_out(value: _LeavingFoldsOut) -> bool:
 
 def _completion(value: Completion) -> bool:
     seen = value.observations
-    pairs = zip(value._known, (seen.row_labels, seen.col_labels), strict=True)
+    pairs = zip(vars(value)["_known"], (seen.row_labels, seen.col_labels), strict=True)
     return (
         value.model.shape_ == seen.shape
-        and not isinstance(value.model._model, Stacked)
+        and not isinstance(fitted_form(value.model), Stacked)
         and all(_begins(own, names) for own, names in pairs)
     )
 
@@ -346,7 +346,7 @@ def _fitted_method(value: Any) -> bool:
 def _fitted_to_entries(value: Any) -> bool:
     """A method for which one can be told which rows and columns have observations."""
     known = _fitted_method(value) and "observations_" in vars(value)
-    return known and not isinstance(value._model, Stacked)
+    return known and not isinstance(fitted_form(value), Stacked)
 
 
 _ESTIMATORS = (
@@ -371,17 +371,17 @@ _ESTIMATORS = (
     ),
     _method(MC, **_pair),
     Record(
-        _Around,
+        Around,
         {"model": _fitted_to_entries, "scores": floats(1)},
         fits=lambda value: bool((np.diff(value.scores, prepend=0.0) >= 0).all()),
     ),
     Record(
-        _LeavingOneOut,
+        LeavingOneOut,
         {"model": _fitted_to_entries, "residuals": floats(1), "lonely": truths},
         fits=_leaving_one_out,
     ),
     Record(
-        _LeavingFoldsOut,
+        LeavingFoldsOut,
         {
             "model": _fitted_to_entries,
             "scores": floats(1),
@@ -399,7 +399,7 @@ _ESTIMATORS = (
             "folds": count,
             "random_state": _PARAMETERS["random_state"],
             "n_features_in_": one_of(2),
-            "_bounds": of(_Around, _LeavingOneOut, _LeavingFoldsOut),
+            "_bounds": of(Around, LeavingOneOut, LeavingFoldsOut),
         },
         tidy=_without_a_fit,
     ),

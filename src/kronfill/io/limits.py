@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kronfill.data._counts import size_of
+from kronfill.data.amounts import size_of
 
 __all__ = ["FREE", "TIMES", "Allowance", "Inconsistent", "distinguishable", "refuse"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kronfill.data._arrays import is_finite
+from kronfill.data.arrays import is_finite
 from kronfill.errors import ModelFileError
 from kronfill.io.arrays import ArrayReader, ArrayWriter
 from kronfill.io.limits import distinguishable, refuse

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from kronfill._types import Floats, Index
 from kronfill.core.psd import as_real
-from kronfill.data._arrays import plain_array
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import plain_array
 from kronfill.data.reading.frames import as_pandas, frame_labels
 from kronfill.errors import (
     FeatureError,

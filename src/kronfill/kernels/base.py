@@ -14,7 +14,7 @@ from kronfill._stored import Stored, Tests, count, label_tuple
 from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor, check_limits, pivoted_cholesky
 from kronfill.core.memory import require_memory
-from kronfill.data._arrays import frozen, nbytes_of
+from kronfill.data.arrays import frozen, nbytes_of
 from kronfill.errors import IndexRangeError, KernelError, ShapeError
 from kronfill.kernels.arguments import as_positions, finite_numbers, positions_from_key
 

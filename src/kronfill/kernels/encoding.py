@@ -24,8 +24,8 @@ from kronfill._stored import (
 )
 from kronfill._types import Floats
 from kronfill.core.psd import as_real
-from kronfill.data._arrays import own_sparse
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import own_sparse
 from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import FeatureError, KronfillWarning, NonFiniteError, ShapeError
 

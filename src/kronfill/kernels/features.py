@@ -11,7 +11,7 @@ from scipy import sparse
 
 from kronfill._stored import Stored, Tests, either, floats, label_tuple, of, sparse_floats
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import frozen, nbytes_of
+from kronfill.data.arrays import frozen, nbytes_of
 from kronfill.data.reading.frames import as_pandas, frame_labels, is_frame
 from kronfill.errors import FeatureError
 from kronfill.kernels.base import Kernel

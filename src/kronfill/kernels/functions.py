@@ -13,7 +13,7 @@ from scipy import sparse
 from kronfill._stored import Tests, floats, of, optional
 from kronfill._types import Floats, Index
 from kronfill.core.psd import check_symmetric_psd
-from kronfill.data._arrays import finite_array, frozen, own_sparse, plain_array
+from kronfill.data.arrays import finite_array, frozen, own_sparse, plain_array
 from kronfill.data.reading.frames import as_pandas, frame_labels, is_frame
 from kronfill.errors import KernelError, ParameterError, ShapeError
 from kronfill.kernels.arguments import finite_numbers

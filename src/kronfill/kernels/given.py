@@ -14,7 +14,7 @@ from kronfill._types import Floats, Index
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.core.memory import require_memory
 from kronfill.core.psd import check_square, check_symmetric_psd
-from kronfill.data._arrays import own_sparse
+from kronfill.data.arrays import own_sparse
 from kronfill.data.labels import is_missing
 from kronfill.data.reading.frames import is_frame
 from kronfill.errors import KernelError, LabelError

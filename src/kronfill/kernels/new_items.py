@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kronfill._types import Floats
-from kronfill.data._arrays import listing, own_sparse
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import listing, own_sparse
 from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import KernelError, LabelError, NonFiniteError, ShapeError
 from kronfill.kernels.arguments import finite_numbers

@@ -12,7 +12,7 @@ from kronfill.ridge.factor_system import FactorSystem
 from kronfill.ridge.identity_system import FactorPlusIdentity, IdentitySystem
 from kronfill.ridge.problem import FactorLike, KernelLike, RidgeResult, Sampled
 from kronfill.ridge.system import System
-from kronfill.solvers.half_steps import GivenFactor
+from kronfill.solvers.half_steps import FactorKernel
 from kronfill.solvers.pcg import PCG, over_kernels, system_of
 
 __all__ = ["WarmStart"]
@@ -76,7 +76,7 @@ class WarmStart:
         rest = max(0.0, item.own - kernel.identity - float(along @ along))
         grown = np.zeros((len(phi) + 1, phi.shape[1] + 1))
         grown[:-1, :-1], grown[-1, :-1], grown[-1, -1] = phi, along, np.sqrt(rest)
-        factored[item.axis] = FactorPlusIdentity(GivenFactor(grown), kernel.identity)
+        factored[item.axis] = FactorPlusIdentity(FactorKernel(grown), kernel.identity)
         system = system_of(factored[0], factored[1], item.joined(sampled), mu)
         starts = None
         if isinstance(system, FactorSystem) and self._last is not None:

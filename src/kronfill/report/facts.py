@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kronfill import __version__
 from kronfill.bounds import sampling_test
 from kronfill.data import Observations
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.gaussian_process import GaussianProcessRegressor, gaussian_process
 from kronfill.report.content import Data, Guarantee, MethodFacts, Spread

@@ -45,4 +45,4 @@ def source_of(intervals: Intervals) -> Uncertainty:
     """Where these intervals come from."""
     kinds = ((Gaussian, "gaussian"), (Calibrated, "calibrated"), (NoIntervals, "none"))
     kind = next(name for one, name in kinds if isinstance(intervals, one))
-    return Uncertainty(kind, intervals.told.removeprefix("none: "), LEVEL)
+    return Uncertainty(kind, intervals.words.removeprefix("none: "), LEVEL)

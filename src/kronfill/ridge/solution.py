@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
 from kronfill.errors import ConvergenceWarning, IllConditionedWarning
 
 __all__ = ["Solution", "Status"]

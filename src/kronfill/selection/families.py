@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import real_array
+from kronfill.data.arrays import real_array
 from kronfill.errors import KernelError, ParameterError
 from kronfill.kernels import Kernel, as_kernel
 

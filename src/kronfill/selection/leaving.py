@@ -10,7 +10,7 @@ from kronfill._types import Floats, Index
 from kronfill.criteria.exact import criteria, exact_form, group_residuals
 from kronfill.criteria.reduction import DualForm
 from kronfill.criteria.stochastic import leave_group_out_at, leave_one_out_at
-from kronfill.data._arrays import plain_array
+from kronfill.data.arrays import plain_array
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import few_threads
 from kronfill.ridge.problem import RidgeProblem

@@ -23,7 +23,7 @@ from kronfill.criteria.exact import (
 from kronfill.criteria.reduction import DualForm
 from kronfill.criteria.stochastic import estimate_criteria
 from kronfill.data import Observations
-from kronfill.data._arrays import real_array
+from kronfill.data.arrays import real_array
 from kronfill.errors import (
     ConvergenceWarning,
     EmptyDataError,

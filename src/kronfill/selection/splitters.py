@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 from kronfill._types import Index
 from kronfill.data import Observations
-from kronfill.data._arrays import plain_array
+from kronfill.data.arrays import plain_array
 from kronfill.data.labels import is_missing
 from kronfill.errors import IndexRangeError, ParameterError, ShapeError
 

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kronfill._types import Floats
-from kronfill.data._arrays import finite_array
+from kronfill.data.arrays import finite_array
 from kronfill.errors import ParameterError, ShapeError
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.solution import Solution, Status

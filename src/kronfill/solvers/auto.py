@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from kronfill._types import Floats
 from kronfill.core.limits import FACTOR_RTOL, SMALL_SYSTEM
 from kronfill.core.memory import available_memory
-from kronfill.data._counts import count_of, size_of
+from kronfill.data.amounts import count_of, size_of
 from kronfill.errors import MemoryLimitError, ParameterError
 from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled

@@ -19,7 +19,7 @@ from kronfill.solvers.dense import Cholesky
 from kronfill.solvers.pcg import PCG, FactorSystem, Rotated
 from kronfill.solvers.primal import solve_primal
 
-__all__ = ["FactorAlternation", "GivenFactor", "RowAlternation"]
+__all__ = ["FactorAlternation", "FactorKernel", "RowAlternation"]
 
 
 HALF_STEP = PCG(tol=1e-8, max_iter=300)
@@ -146,7 +146,7 @@ class FactorAlternation(Alternation):
 
 
 @dataclass(frozen=True, eq=False)
-class GivenFactor:
+class FactorKernel:
     """A kernel for the solvers, given by a factor."""
 
     phi: Floats
@@ -178,22 +178,22 @@ class GivenFactor:
         """K V."""
         return np.asarray(self.phi @ (self.phi.T @ V))
 
-    def take(self, items: Index) -> GivenFactor:
+    def take(self, items: Index) -> FactorKernel:
         """The kernel of some items."""
-        return GivenFactor(self.phi[items])
+        return FactorKernel(self.phi[items])
 
     @property
     def known_rank(self) -> int | None:
         """Columns of the factor."""
         return int(self.phi.shape[1])
 
-    def split(self) -> tuple[GivenFactor | None, float]:
+    def split(self) -> tuple[FactorKernel | None, float]:
         """No identity part is known of."""
         return self, 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class _KeptFactor(GivenFactor):
+class _KeptFactorKernel(FactorKernel):
     """The same for half-steps, which ask for the block of the observed items again and again."""
 
     items: Index
@@ -228,12 +228,12 @@ class _Side:
         if unknowns <= len(y):
             return solve_primal(self.phi, other, sampled, mu).core
         # a = (K_w[r, r] o (H H^T)[c, c] + mu I)^-1 y, W = K_w[:, r] diag(a) H[c]
-        dual = Cholesky().solve(RidgeProblem(self._kernel, GivenFactor(other), sampled, mu)).dual
+        dual = Cholesky().solve(RidgeProblem(self._kernel, FactorKernel(other), sampled, mu)).dual
         return np.asarray(self.phi.T @ (sampled.sparse(dual) @ other))
 
     @cached_property
-    def _kernel(self) -> GivenFactor:
-        return _KeptFactor(self.phi, np.unique(self.mask.rows))
+    def _kernel(self) -> FactorKernel:
+        return _KeptFactorKernel(self.phi, np.unique(self.mask.rows))
 
     @cached_property
     def _rotated(self) -> Rotated:

@@ -11,7 +11,7 @@ from typing import Any
 import numba
 
 from kronfill.core.memory import available_memory
-from kronfill.data._counts import size_of
+from kronfill.data.amounts import size_of
 from kronfill.errors import MemoryLimitError, StorageError, argument
 from kronfill.streaming.samples import SAMPLE
 from kronfill.streaming.storage.work_directory import WorkDirectory

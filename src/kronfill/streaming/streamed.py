@@ -21,7 +21,7 @@ from kronfill.core.grouping import Grouped
 from kronfill.core.loops.lanes import lined, width
 from kronfill.core.memory import available_memory
 from kronfill.core.operator import SEGMENTS
-from kronfill.data._counts import size_of
+from kronfill.data.amounts import size_of
 from kronfill.errors import MemoryLimitError, ParameterError, argument
 from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult
 from kronfill.solvers.iterative import Iterative

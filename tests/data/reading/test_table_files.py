@@ -85,7 +85,7 @@ def test_index_of_pandas_is_the_first_column(tmp_path):
 )
 def test_separators_are_found(tmp_path, text, told):
     table = open_file(write(tmp_path / "t.csv", text))
-    assert table.told == told
+    assert table.words == told
     assert table.names == ["a", "b"]
     assert_array_equal(table.numbers(1), [2.5])
 
@@ -129,7 +129,7 @@ def test_sheets(tmp_path):
     with pd.ExcelWriter(tmp_path / "t.xlsx") as writer:
         FRAME.to_excel(writer, sheet_name="first", index=False)
         FRAME[["x"]].to_excel(writer, sheet_name="second", index=False)
-    assert open_file(tmp_path / "t.xlsx").told == "Excel, sheet 'first' of 2"
+    assert open_file(tmp_path / "t.xlsx").words == "Excel, sheet 'first' of 2"
     assert open_file(tmp_path / "t.xlsx", "second").names == ["x"]
     with pytest.raises(DataError, match="its sheets are 'first', 'second'"):
         open_file(tmp_path / "t.xlsx", "third")
@@ -150,7 +150,7 @@ def test_wide_and_long_are_told_apart(tmp_path):
     assert obs.X.tolist() == [[0, 0], [1, 1]]
     long = entries(tmp_path, "who,what,v\nb,x,1\na,y,2\nb,y,\n")
     assert long.layout == "long"
-    assert "to be filled in: 1 line without a value" in long.told
+    assert "to be filled in: 1 line without a value" in long.words
     obs = long.observations()
     assert (obs.row_labels, obs.col_labels) == (("a", "b"), ("x", "y"))
     assert obs.to_dense()[1, 0] == 1
@@ -301,7 +301,7 @@ def test_kinds_of_features(tmp_path):
     assert frame["german"].tolist() == [pd.Timestamp("2024-01-31"), pd.Timestamp("2024-02-01")]
     assert frame["since"].dtype.kind == "M"
     assert frame["active"].dtype == bool
-    assert "town (2 categories)" in found.told
+    assert "town (2 categories)" in found.words
     # The same file read as the known items were.
     again = side(tmp_path, text, kinds={"zip": "category", "age": "number"}).build()
     assert again["zip"].tolist() == ["0150", "0155"]
@@ -323,7 +323,9 @@ def test_missing_features(tmp_path):
     assert frame.loc["q"].tolist() == [2.0, pd.Timestamp("2024-01-02"), "u", True]
     with pytest.raises(FeatureError, match="is empty"):
         side(tmp_path, "id,x\np,\n", impute="mean")
-    assert side(tmp_path, text, ignore=["x", "d", "b"], impute="mean").told.startswith("1 feature ")
+    assert side(tmp_path, text, ignore=["x", "d", "b"], impute="mean").words.startswith(
+        "1 feature "
+    )
 
 
 def test_edges_and_similarities(tmp_path):

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from kronfill._types import Floats
 from kronfill.bounds.complexity.signs import SignLaw
 from kronfill.bounds.splits import EntrySet, Grid, Sizes
-from kronfill.data._arrays import own_sparse, real_array
+from kronfill.data.arrays import own_sparse, real_array
 from kronfill.errors import ShapeError
 
 __all__ = ["Pattern", "SparsePattern", "as_pattern", "draw_pattern"]

@@ -17,7 +17,7 @@ from kronfill.cli.session import Session
 from kronfill.cli.table_argument import check_fits, find_table, is_parquet
 from kronfill.cli.targets import OutputFiles, OutputOptions
 from kronfill.completion.details import check_level
-from kronfill.data._counts import count_of, size_of
+from kronfill.data.amounts import count_of, size_of
 from kronfill.errors import ParameterError
 
 __all__ = ["complete"]
@@ -196,8 +196,8 @@ def _write_tables(
         with session.stage("Measuring how sure the predictions are"):
             count = _lines(done, pairs)
             intervals = intervals_for(done.model, count, sureness.intervals, evaluation)
-        session.note(f"Intervals ({100 * level:g}%): {intervals.told}.")
-        session.fact(intervals=intervals.told, level=level)
+        session.note(f"Intervals ({100 * level:g}%): {intervals.words}.")
+        session.fact(intervals=intervals.words, level=level)
     names, style = tables.entries.names, text_style(tables.entries.table)
 
     def write(path: Path, frames: Iterator[Any]) -> str:

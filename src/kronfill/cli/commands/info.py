@@ -11,7 +11,7 @@ import typer
 from kronfill.cli import options as o
 from kronfill.cli.helps import grouped
 from kronfill.cli.session import Session
-from kronfill.data._counts import count_of, size_of
+from kronfill.data.amounts import count_of, size_of
 from kronfill.errors import ParameterError
 
 __all__ = ["info"]
@@ -93,14 +93,14 @@ def _table(session: Session, path: Path, sheet: str | None) -> None:
 
     file = open_file(path, sheet)
     session.result(
-        f"{path}: {file.told}, {count_of(len(file), 'line')}, "
+        f"{path}: {file.words}, {count_of(len(file), 'line')}, "
         f"{count_of(len(file.names), 'column')}: "
         f"{', '.join(repr(name) for name in file.names[:8])}{', ...' * (len(file.names) > 8)}"
     )
-    session.fact(path=path, kind="table", format=file.told, lines=len(file), columns=file.names)
+    session.fact(path=path, kind="table", format=file.words, lines=len(file), columns=file.names)
     for role, read in (("as the table", read_entries), ("as side information", read_side)):
         try:
-            summary = read(file).told
+            summary = read(file).words
         except KronfillError as error:
             summary = f"cannot be used as it is: {error}"
         session.fact(**{role: summary})

@@ -12,8 +12,8 @@ from kronfill.cli.helps import grouped
 from kronfill.cli.inputs import ask_pairs, check_range
 from kronfill.cli.outputs import check_outputs, write_table
 from kronfill.cli.session import Session
-from kronfill.data._arrays import listing
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import listing
 from kronfill.data.reading.entry_files import Roles
 from kronfill.data.reading.file_table import label_text
 from kronfill.data.reading.table_files import open_file
@@ -168,7 +168,7 @@ def _newcomers(
             "give them another label."
         )
         raise LabelError(msg)
-    session.note(f"{path}: {side.told}.")
+    session.note(f"{path}: {side.words}.")
     frame = side.build()
     try:
         newcomers(done.model, axis, items, frame)

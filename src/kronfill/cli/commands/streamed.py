@@ -156,7 +156,7 @@ def _read(
     session.fact(
         table={"path": source.description, "files": len(source.paths), "lines": table.lines},
         side_information={
-            name: {"path": side.table.path, "kind": side.kind, "found": side.told}
+            name: {"path": side.table.path, "kind": side.kind, "found": side.words}
             for name, side in zip(("rows", "columns"), sides, strict=True)
             if side is not None
         },

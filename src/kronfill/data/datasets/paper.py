@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from kronfill._types import Floats
-from kronfill.data._arrays import frozen
+from kronfill.data.arrays import frozen
 from kronfill.data.observations import Observations
 from kronfill.errors import ParameterError
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import listing
-from kronfill.data._counts import count_of
-from kronfill.data._entries import Entries, LabelledShape, check_policy
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import listing
+from kronfill.data.entries import Entries, LabelledShape, check_policy
 from kronfill.data.observations import Observations
 from kronfill.data.reading.file_table import FileTable
 from kronfill.data.reading.layouts import (
@@ -76,7 +76,7 @@ class EntryFile:
         What rows, columns and values are called (in a wide table only rows have a name).
     row_labels, col_labels : list of str
         The labels, in the order of the file.
-    told : str
+    words : str
         What was found, in words.
     """
 
@@ -85,7 +85,7 @@ class EntryFile:
     names: tuple[str, str, str]
     row_labels: list[str]
     col_labels: list[str]
-    told: str
+    words: str
     _rows: Index
     _cols: Index
     _values: Floats
@@ -312,18 +312,18 @@ def _long(table: FileTable, roles: Roles, why: str) -> EntryFile:
     values = table.numbers(table.position(value))
     weights = None if weight is None else table.numbers(table.position(weight))
     blank = np.isnan(values)
-    told = (
+    words = (
         f"long table ({why}): rows from {row!r}, columns from {col!r}, values from {value!r}"
         f"{'' if weight is None else f', weights from {weight!r}'}"
     )
     if blank.any():
-        told += f"; to be filled in: {count_of(int(blank.sum()), 'line')} without a value"
+        words += f"; to be filled in: {count_of(int(blank.sum()), 'line')} without a value"
     lines = np.flatnonzero(~blank) + 2
     if weights is not None:
         weights = weights[~blank]
         _check_weights(table, str(weight), weights, lines)
     return EntryFile(
-        table, "long", (row, col, value), row_labels, col_labels, told,
+        table, "long", (row, col, value), row_labels, col_labels, words,
         rows[~blank], cols[~blank], values[~blank], weights, lines,
     )  # fmt: skip
 
@@ -362,10 +362,10 @@ def _wide(table: FileTable, roles: Roles, why: str) -> EntryFile:
         array[:, j] = _wide_column(table, name)
     seen = np.flatnonzero(~np.isnan(array))
     rows, cols = np.divmod(seen, len(names))
-    told = f"wide table ({why}): {origin}, blank cells are missing"
+    words = f"wide table ({why}): {origin}, blank cells are missing"
     title = "row" if index in ("", "none") else index
     return EntryFile(
-        table, "wide", (title, "column", "value"), labels, names, told,
+        table, "wide", (title, "column", "value"), labels, names, words,
         rows, cols, array.ravel()[seen],
     )  # fmt: skip
 

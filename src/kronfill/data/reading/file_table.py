@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import listing
+from kronfill.data.arrays import listing
 from kronfill.errors import DataError, LabelError
 
 __all__ = ["MISSING", "FileTable", "label_text"]
@@ -30,7 +30,7 @@ class FileTable:
     ----------
     path : Path
         Where it came from.
-    told : str
+    words : str
         The format in words, such as "CSV separated by ';'".
     names : list of str
         The column names.
@@ -39,7 +39,7 @@ class FileTable:
     """
 
     path: Path
-    told: str
+    words: str
     names: list[str]
     _columns: Any
     separator: str = ","

@@ -10,14 +10,14 @@ import numpy.typing as npt
 import scipy.sparse
 
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import (
+from kronfill.data.arrays import (
     first_positions,
     listing,
     own_sparse,
     plain_array,
     require_real,
 )
-from kronfill.data._entries import Entries, LabelledShape, check_policy
+from kronfill.data.entries import Entries, LabelledShape, check_policy
 from kronfill.data.labels import Labels
 from kronfill.data.reading.frames import (
     FrameLike,

@@ -10,8 +10,8 @@ import numpy as np
 
 from kronfill._optional import needed
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import listing
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
+from kronfill.data.arrays import listing
 from kronfill.data.reading.file_table import MISSING, FileTable, label_text
 from kronfill.errors import (
     DataError,
@@ -48,7 +48,7 @@ class SideFile:
         What it holds.
     labels : list of str
         The items it tells something about.
-    told : str
+    words : str
         What was found, in words.
     doubts : tuple of str
         What looks as if it were not meant so.
@@ -57,7 +57,7 @@ class SideFile:
     table: FileTable
     kind: str
     labels: list[str]
-    told: str
+    words: str
     _make: Callable[[list[Any]], Any]
     doubts: tuple[str, ...] = ()
 
@@ -113,7 +113,7 @@ def read_side(
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "users.csv"
     >>> _ = path.write_text("id,age,since\n007,31,2024-01-31\n008,28,2024-02-01\n")
     >>> side = read_side(open_file(path))
-    >>> side.kind, side.labels, side.told
+    >>> side.kind, side.labels, side.words
     ('features', ['007', '008'], '2 features of 2 items: age (numbers), since (dates)')
     >>> side.build(numbers=False).loc["007", "age"]
     np.float64(31.0)
@@ -167,7 +167,7 @@ def read_new_similarities(
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "new.csv"
     >>> _ = path.write_text("id,1,2\nx,0.5,0.1\n")
     >>> side = read_new_similarities(open_file(path), [1, 2])
-    >>> side.told
+    >>> side.words
     'similarities of 1 new item'
     >>> list(side.build().columns)
     [1, 2]
@@ -175,8 +175,8 @@ def read_new_similarities(
     labels, names = _items(table, index)
     written = {label_text(label): label for label in known}
     columns = [written.get(name, name) for name in names]
-    told = f"similarities of {count_of(len(labels), 'new item')}"
-    return SideFile(table, "similarity", labels, told, _filled(table, labels, names, columns))
+    words = f"similarities of {count_of(len(labels), 'new item')}"
+    return SideFile(table, "similarity", labels, words, _filled(table, labels, names, columns))
 
 
 def _items(table: FileTable, index: str | None) -> tuple[list[str], list[str]]:
@@ -221,7 +221,7 @@ def _features(
         if found[name] == "category" and not kinds
         for doubt in _doubts(table, name, columns[name], pd)
     ]
-    told = ", ".join(_told(name, found[name], columns[name]) for name in names[:8])
+    words = ", ".join(_told(name, found[name], columns[name]) for name in names[:8])
     more = "" if len(names) <= 8 else f", and {len(names) - 8} more"
     count = f"{count_of(len(names), 'feature')} of {count_of(len(labels), 'item')}"
 
@@ -230,7 +230,7 @@ def _features(
         frame.attrs[HOLDS] = "features"  # even if columns and lines have the same labels
         return frame
 
-    return SideFile(table, "features", labels, f"{count}: {told}{more}", make, tuple(doubts))
+    return SideFile(table, "features", labels, f"{count}: {words}{more}", make, tuple(doubts))
 
 
 def _told(name: str, kind: str, column: Any) -> str:
@@ -403,8 +403,8 @@ def _edges(table: FileTable) -> SideFile:
         return graph
 
     weighted = "" if len(table.names) == 2 else f", weights from {table.names[2]!r}"
-    told = f"graph of {count_of(len(labels), 'node')} and {count_of(len(table), 'edge')}{weighted}"
-    return SideFile(table, "edges", labels, told, make)
+    words = f"graph of {count_of(len(labels), 'node')} and {count_of(len(table), 'edge')}{weighted}"
+    return SideFile(table, "edges", labels, words, make)
 
 
 def _merged(a: Index, b: Index, weights: Floats, index: list[Any]) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kronfill._optional import needed
-from kronfill.data._counts import count_of
+from kronfill.data.amounts import count_of
 from kronfill.data.reading.file_table import FileTable, label_text
 from kronfill.errors import DataError
 
@@ -60,7 +60,7 @@ def open_file(path: str | Path, sheet: str | None = None) -> FileTable:
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "users.csv"
     >>> _ = path.write_text("id;age\n007;31,5\n008;\n")
     >>> table = open_file(path)
-    >>> table.told, table.names
+    >>> table.words, table.names
     ("CSV separated by ';' with decimal commas", ['id', 'age'])
     >>> table.labels(0)[1], table.numbers(1)
     (['007', '008'], array([31.5,  nan]))
@@ -137,10 +137,10 @@ def _read_text(path: Path) -> FileTable:
         raise DataError(msg) from None
     comma = separator != "," and _has_decimal_commas(columns)
     kind = "TSV" if separator == "\t" else "CSV"
-    told = kind if separator in ",\t" else f"CSV separated by {separator!r}"
-    told += " with decimal commas" if comma else ""
+    words = kind if separator in ",\t" else f"CSV separated by {separator!r}"
+    words += " with decimal commas" if comma else ""
     names = [name.strip() for name in columns.column_names]
-    return FileTable(path, told, names, columns, separator, "," if comma else ".")
+    return FileTable(path, words, names, columns, separator, "," if comma else ".")
 
 
 def _uneven(path: Path, separator: str) -> str | None:
@@ -225,7 +225,7 @@ def _read_arrow(path: Path, kind: str) -> FileTable:
     return _typed(path, kind, columns)
 
 
-def _typed(path: Path, told: str, columns: Any) -> FileTable:
+def _typed(path: Path, words: str, columns: Any) -> FileTable:
     """Columns with types of their own; the index that pandas stored last comes first."""
     hidden = [j for j, name in enumerate(columns.column_names) if name.startswith("__index_level_")]
     order = hidden + [j for j in range(columns.num_columns) if j not in hidden]
@@ -236,7 +236,7 @@ def _typed(path: Path, told: str, columns: Any) -> FileTable:
         rest = [name for name in columns.column_names if name not in first]
         columns = columns.select([*first, *rest])
     names = ["" if j < len(hidden) else name for j, name in enumerate(columns.column_names)]
-    return FileTable(path, told, names, columns)
+    return FileTable(path, words, names, columns)
 
 
 def _read_excel(path: Path, sheet: str | None) -> FileTable:

@@ -24,7 +24,7 @@ from kronfill.kernels.features import FeatureTable
 from kronfill.kernels.new_items import new_diagonal
 from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import KernelLike
-from kronfill.solvers.half_steps import GivenFactor
+from kronfill.solvers.half_steps import FactorKernel
 from kronfill.uncertainty.queries import QueriedItems
 
 __all__ = ["Axis", "ObservedFactor"]
@@ -57,12 +57,12 @@ class Axis:
         """The kernel that the method works with."""
         if self.cut is None:
             return self.whole
-        return GivenFactor(np.ascontiguousarray(self.cut.known(None)))
+        return FactorKernel(np.ascontiguousarray(self.cut.known(None)))
 
     @property
     def phi(self) -> Floats:
         """Phi for all known items."""
-        return self.kernel.phi if isinstance(self.kernel, GivenFactor) else self.basis.known(None)
+        return self.kernel.phi if isinstance(self.kernel, FactorKernel) else self.basis.known(None)
 
     @cached_property
     def split(self) -> FactorPlusIdentity:

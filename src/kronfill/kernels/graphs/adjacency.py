@@ -10,7 +10,7 @@ from scipy import sparse
 
 from kronfill._optional import needed
 from kronfill.core.psd import as_real
-from kronfill.data._arrays import frozen, own_sparse
+from kronfill.data.arrays import frozen, own_sparse
 from kronfill.data.reading.frames import is_frame
 from kronfill.errors import KernelError, NonFiniteError, NotSymmetricError, ShapeError
 from kronfill.kernels.arguments import labelled_square

@@ -23,7 +23,7 @@ from kronfill._stored import (
     sparse_floats,
 )
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import frozen, nbytes_of
+from kronfill.data.arrays import frozen, nbytes_of
 from kronfill.errors import KernelError
 
 __all__ = [

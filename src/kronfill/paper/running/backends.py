@@ -148,8 +148,8 @@ def _on_cluster(
             if future.status == "finished":
                 yield future.result()
             else:
-                told = str(future.exception() if future.status == "error" else future.status)
-                yield failed_record(futures[future], settings, told)
+                words = str(future.exception() if future.status == "error" else future.status)
+                yield failed_record(futures[future], settings, words)
             future.release()
     finally:
         client.cancel(list(futures))

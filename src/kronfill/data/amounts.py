@@ -12,7 +12,7 @@ def count_of(n: int, one: str, many: str | None = None) -> str:
 
     Examples
     --------
-    >>> from kronfill.data._counts import count_of
+    >>> from kronfill.data.amounts import count_of
     >>> count_of(1, "feature"), count_of(2000, "feature"), count_of(0, "entry", "entries")
     ('1 feature', '2,000 features', '0 entries')
     """
@@ -24,7 +24,7 @@ def size_of(count: float) -> str:
 
     Examples
     --------
-    >>> from kronfill.data._counts import size_of
+    >>> from kronfill.data.amounts import size_of
     >>> size_of(2e9), size_of(31_415_926), size_of(999_999), size_of(12)
     ('2 GB', '31.4 MB', '1 MB', '12 B')
     """

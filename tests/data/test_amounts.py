@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kronfill
-from kronfill.data._counts import count_of, size_of
+from kronfill.data.amounts import count_of, size_of
 from kronfill.streaming.streamed import parse_memory
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats, Index
-from kronfill.data._arrays import (
+from kronfill.data.arrays import (
     check_finite,
     check_shape,
     first_positions,
@@ -165,7 +165,7 @@ class Entries:
         """Raise if an entry occurs twice."""
         shape = self.grid.shape
         if self.rows.size >= _MANY:
-            from kronfill.data._distinct import are_distinct  # compiled: not worth it for few
+            from kronfill.data.distinct import are_distinct  # compiled: not worth it for few
 
             if are_distinct(self.rows, self.cols, shape):
                 return
