@@ -88,7 +88,7 @@ def side_of(basis: Basis) -> ClassAxis:
 @singledispatch
 def _root(basis: Basis) -> Floats:
     """R with one column for each of the basis: R^T R are their inner products."""
-    msg = f"no norm is known for the basis {type(basis).__name__}."
+    msg = f"No norm is known for the basis {type(basis).__name__}."
     raise ParameterError(msg)
 
 
@@ -121,7 +121,7 @@ def _(basis: Combined) -> Floats:
 
 @singledispatch
 def _side(basis: Basis) -> ClassAxis:
-    msg = f"no class is known for the basis {type(basis).__name__}."
+    msg = f"No class is known for the basis {type(basis).__name__}."
     raise ParameterError(msg)
 
 
@@ -161,7 +161,7 @@ def _frobenius(form: Bilinear, row: Floats, col: Floats) -> float:
 def _nuclear(form: Bilinear, row: Floats, col: Floats) -> float:
     if sp.issparse(form.core):
         msg = (
-            "the nuclear norm of a KKMCEX model in its dual form would need an N x L array; judge "
+            "The nuclear norm of a KKMCEX model in its dual form would need an N x L array; judge "
             "it in the RKHSBall, whose norm is at hand."
         )
         raise ParameterError(msg)
