@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +23,15 @@ from kronfill.estimators.base import MatrixRegressor, check_rank
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["BLOCK_FLOATS", "CHUNK", "STATUS", "EntryDetails", "as_index", "check_level"]
+__all__ = [
+    "BLOCK_FLOATS",
+    "CHUNK",
+    "STATUS",
+    "EntryDetails",
+    "as_index",
+    "best_lines",
+    "check_level",
+]
 
 Both = tuple[Newcomers | None, Newcomers | None]
 
@@ -69,6 +77,20 @@ class EntryDetails:
             raise ParameterError(msg)
         at_r, at_c = [pair[0] for pair in both], [pair[1] for pair in both]
         return obs.row_index(at_r), obs.col_index(at_c)
+
+    def predict(self, pairs: Any) -> Floats:
+        """Predict entries given by labels.
+
+        Parameters
+        ----------
+        pairs : iterable of (row label, column label)
+            The entries; a DataFrame with two columns will do.
+
+        Returns
+        -------
+        ndarray of shape (len(pairs),)
+        """
+        return self.model.predict(np.column_stack(self.locate(pairs)))
 
     def details(
         self, pairs: Any = None, *, level: float = 0.9, intervals: str = "auto"
@@ -132,20 +154,32 @@ class EntryDetails:
         """
         check_level(level)
         check_rank(chunk, "chunk")
-        n, l = self.observations.shape
-        index = as_index(pairs)
-        if pairs is not None and index is None:
-            index = self.locate(pairs)
-        count = n * l if index is None else len(index[0])
+        index = self._indices(pairs)
         if not isinstance(intervals, Intervals):
-            intervals = intervals_for(self.model, count, intervals)
+            intervals = intervals_for(self.model, self._count(index), intervals)
+        for at_r, at_c in self._blocks(index, chunk):
+            yield self._described(at_r, at_c, level, intervals)
+
+    def _blocks(self, pairs: Any, chunk: int) -> Iterator[tuple[Index, Index]]:
+        """Row and column indices of entries, all of them by default, some at a time."""
+        l = self.observations.shape[1]
+        index = self._indices(pairs)
+        count = self._count(index)
         for first in range(0, max(count, 1), chunk):
             part = slice(first, min(first + chunk, count))
             if index is None:
-                at_r, at_c = np.divmod(np.arange(part.start, part.stop), l)
+                yield np.divmod(np.arange(part.start, part.stop), l)
             else:
-                at_r, at_c = index[0][part], index[1][part]
-            yield self._described(at_r, at_c, level, intervals)
+                yield index[0][part], index[1][part]
+
+    def _indices(self, pairs: Any) -> tuple[Index, Index] | None:
+        """Indices of entries given by them or by labels; None for all entries."""
+        index = as_index(pairs)
+        return self.locate(pairs) if pairs is not None and index is None else index
+
+    def _count(self, index: tuple[Index, Index] | None) -> int:
+        n, l = self.observations.shape
+        return n * l if index is None else len(index[0])
 
     def intervals(
         self, pairs: Any = None, level: float = 0.9, method: str = "auto"
@@ -263,6 +297,16 @@ class EntryDetails:
             newcomers(self.model, 1, obs.col_labels or (), cols),
         )
 
+    def _extended(self, method: Callable[[Any, Any], Any], rows: Any, cols: Any) -> DataFrame:
+        """What a method of the model says about new rows and columns, labelled."""
+        pd = needed("pandas", "Extrapolated tables")
+        new = self._newcomers(rows, cols)
+        values = method(*(None if part is None else part.given for part in new))
+        index, columns = (
+            own if part is None else part.labels for part, own in zip(new, self._index, strict=True)
+        )
+        return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
+
     def _mixed(
         self, at_r: Index, at_c: Index, new: Both, level: float, made: Intervals
     ) -> DataFrame:
@@ -351,6 +395,19 @@ def check_level(level: Any) -> None:
 
 def _items(pairs: Any) -> Any:
     return pairs.itertuples(index=False) if hasattr(pairs, "itertuples") else pairs
+
+
+def best_lines(
+    rows: Sequence[Any], cols: Sequence[Any], values: Floats, n: int
+) -> list[tuple[Any, int, Any, float]]:
+    """Row, rank, column and value of the n largest values of each row; -inf does not compete."""
+    take = np.argsort(-values, axis=1, kind="stable")[:, :n]
+    return [
+        (row, place + 1, cols[j], own[j])
+        for row, own, best in zip(rows, values, take, strict=True)
+        for place, j in enumerate(best)
+        if own[j] > -np.inf
+    ]
 
 
 def as_index(pairs: Any) -> Any:

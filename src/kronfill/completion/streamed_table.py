@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from kronfill._optional import needed
-from kronfill._types import Floats, Index
-from kronfill.completion.details import BLOCK_FLOATS, CHUNK, STATUS, EntryDetails, as_index
+from kronfill._types import Index
+from kronfill.completion.details import BLOCK_FLOATS, CHUNK, STATUS, EntryDetails, best_lines
 from kronfill.completion.intervals import Intervals, NoIntervals
 from kronfill.completion.sides import kernel_of
 from kronfill.completion.streamed_problem import StreamedProblem
@@ -272,20 +272,6 @@ class StreamedCompletion(EntryDetails):
         )
         return row, col
 
-    def predict(self, pairs: Any) -> Floats:
-        """Predict entries given by labels.
-
-        Parameters
-        ----------
-        pairs : iterable of (row label, column label)
-            The entries; a DataFrame with two columns will do.
-
-        Returns
-        -------
-        ndarray of shape (len(pairs),)
-        """
-        return self.model.predict(np.column_stack(self.locate(pairs)))
-
     def iter_details(
         self,
         pairs: Any = None,
@@ -319,16 +305,8 @@ class StreamedCompletion(EntryDetails):
         if isinstance(pairs, str | os.PathLike):
             pairs = ParquetPairs(pairs, self.observations.axes)
         if isinstance(pairs, ParquetPairs):
-            yield from pairs.blocks(chunk)
-            return
-        n, l = self.observations.shape
-        index = as_index(pairs)
-        if pairs is not None and index is None:
-            index = self.locate(pairs)
-        count = n * l if index is None else len(index[0])
-        for first in range(0, max(count, 1), chunk):
-            part = np.arange(first, min(first + chunk, count))
-            yield np.divmod(part, l) if index is None else (index[0][part], index[1][part])
+            return pairs.blocks(chunk)
+        return super()._blocks(pairs, chunk)
 
     def iter_predictions(
         self,
@@ -416,13 +394,8 @@ class StreamedCompletion(EntryDetails):
                 seen, found = find_entries(self.partitions, np.repeat(some, width), cols)
                 flat = values.reshape(-1)
                 flat[seen] = found[seen] if observed else -np.inf
-            take = np.argsort(-values, axis=1, kind="stable")[:, :n]
-            lines += [
-                (items.row_labels[i], place + 1, items.col_labels[j], own[j])
-                for i, own, best in zip(some, values, take, strict=True)
-                for place, j in enumerate(best)
-                if own[j] > -np.inf
-            ]
+            labels = [items.row_labels[i] for i in some]
+            lines += best_lines(labels, items.col_labels, values, n)
         return cast("DataFrame", pd.DataFrame(lines, columns=["row", "rank", "column", "value"]))
 
     def extrapolate(self, rows: Any = None, cols: Any = None) -> DataFrame:
@@ -439,13 +412,7 @@ class StreamedCompletion(EntryDetails):
         DataFrame
             Labelled with the index of what was given.
         """
-        pd = needed("pandas", "Extrapolated tables")
-        new = self._newcomers(rows, cols)
-        values = self.model.extrapolate(*(None if part is None else part.given for part in new))
-        index, columns = (
-            own if part is None else part.labels for part, own in zip(new, self._index, strict=True)
-        )
-        return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
+        return self._extended(self.model.extrapolate, rows, cols)
 
     def save(self, path: Any) -> None:
         """Write the model to a file, which :func:`kronfill.load` reads.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._optional import needed
-from kronfill.completion.details import BLOCK_FLOATS, STATUS, EntryDetails
+from kronfill.completion.details import BLOCK_FLOATS, STATUS, EntryDetails, best_lines
 from kronfill.completion.problem import METHODS, CompletionProblem, labelled
 from kronfill.completion.streamed_table import StreamedCompletion, complete_streamed
 from kronfill.data import Observations
@@ -306,21 +306,6 @@ class Completion(EntryDetails):
         index, columns = (own[:size] for own, size in zip(self._index, values.shape, strict=True))
         return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
 
-    def predict(self, pairs: Any) -> NDArray[np.float64]:
-        """Predict entries given by labels.
-
-        Parameters
-        ----------
-        pairs : iterable of (row label, column label)
-            The entries; a DataFrame with two columns will do.
-
-        Returns
-        -------
-        ndarray of shape (len(pairs),)
-        """
-        at_r, at_c = self.locate(pairs)
-        return self.model.predict(np.column_stack([at_r, at_c]))
-
     def best(self, n: int = 5, rows: Any = None, *, observed: bool = False) -> DataFrame:
         """Return the n columns with the highest predictions for each row.
 
@@ -347,13 +332,7 @@ class Completion(EntryDetails):
         values = self.model.predict_matrix(rows=at)
         known = obs.to_sparse()[at].tocoo()
         values[known.row, known.col] = known.data if observed else -np.inf
-        take = np.argsort(-values, axis=1, kind="stable")[:, :n]
-        lines = [
-            (label, place + 1, (obs.col_labels or ())[j], values[i, j])
-            for i, label in enumerate(labels)
-            for place, j in enumerate(take[i])
-            if values[i, j] > -np.inf
-        ]
+        lines = best_lines(labels, obs.col_labels or (), values, n)
         names = ["row", "rank", "column", "value"]
         return cast("DataFrame", pd.DataFrame(lines, columns=names))
 
@@ -433,16 +412,6 @@ class Completion(EntryDetails):
             )
             raise ParameterError(msg)
         return self._extended(self.model.extrapolate_std, rows, cols)
-
-    def _extended(self, method: Callable[[Any, Any], Any], rows: Any, cols: Any) -> DataFrame:
-        """What a method of the model says about new rows and columns, labelled."""
-        pd = needed("pandas", "Extrapolated tables")
-        new = self._newcomers(rows, cols)
-        values = method(*(None if part is None else part.given for part in new))
-        index, columns = (
-            own if part is None else part.labels for part, own in zip(new, self._index, strict=True)
-        )
-        return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
 
     def certificate(self, value_range: tuple[float, float], **settings: Any) -> Any:
         """Bound the loss on the entries that were not observed.

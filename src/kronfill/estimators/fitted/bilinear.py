@@ -34,7 +34,16 @@ from kronfill.kernels.base import Kernel
 from kronfill.kernels.features import FeatureTable
 from kronfill.ridge.effects import AdditiveEffects
 
-__all__ = ["Basis", "Bilinear", "Combined", "Factored", "Features", "Sections", "ValueBasis"]
+__all__ = [
+    "Basis",
+    "Bilinear",
+    "Combined",
+    "FactorBasis",
+    "Factored",
+    "Features",
+    "Sections",
+    "ValueBasis",
+]
 
 PAIR_FLOATS = 16_000_000
 
@@ -87,10 +96,11 @@ class Sections(Basis):
 
 
 @dataclass(frozen=True, eq=False)
-class Factored(Basis):
-    """A low-rank factor of the kernel, extended to new items through its pivots."""
+class FactorBasis(Basis):
+    """A low-rank factor of a kernel, or of a part of it."""
 
     kernel: Kernel
+    """The whole kernel: it knows how new items are described."""
     factor: Any
     stored: ClassVar[Tests] = {"kernel": of(Kernel), "factor": of(LowRankFactor)}
 
@@ -105,6 +115,10 @@ class Factored(Basis):
     def known(self, items: Index | None) -> Floats:
         """See :class:`Basis`."""
         return np.asarray(self.factor.phi if items is None else self.factor.phi[items])
+
+
+class Factored(FactorBasis):
+    """A low-rank factor of the kernel, extended to new items through its pivots."""
 
     def new(self, items: Any) -> Floats:
         """See :class:`Basis`."""

@@ -19,8 +19,7 @@ import scipy.sparse as sp
 from kronfill._stored import Stored, Tests, floats, of, sparse_floats, tuple_of
 from kronfill._types import Floats, Index
 from kronfill.core.loops.tables import SparseTables
-from kronfill.core.low_rank import LowRankFactor
-from kronfill.estimators.fitted.bilinear import Basis, Bilinear, ValueBasis
+from kronfill.estimators.fitted.bilinear import Basis, Bilinear, FactorBasis, ValueBasis
 from kronfill.kernels.algebra import Parts
 from kronfill.kernels.base import Kernel
 from kronfill.ridge.effects import AdditiveEffects
@@ -29,26 +28,8 @@ from kronfill.ridge.problem import FactorPlusIdentityLike, Sampled
 __all__ = ["FORMS", "IdentityForm", "Stacked"]
 
 
-@dataclass(frozen=True, eq=False)
-class _Smooth(Basis):
+class _Smooth(FactorBasis):
     """The factor of a kernel without its identity part."""
-
-    kernel: Kernel
-    """The whole kernel: it knows how new items are described."""
-    factor: Any
-    stored: ClassVar[Tests] = {"kernel": of(Kernel), "factor": of(LowRankFactor)}
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """See :class:`Basis`."""
-        return self.factor.n, self.factor.rank
-
-    def _fits_together(self) -> bool:
-        return self.kernel.is_factored_by(self.factor)
-
-    def known(self, items: Index | None) -> Floats:
-        """See :class:`Basis`."""
-        return np.asarray(self.factor.phi if items is None else self.factor.phi[items])
 
     def new(self, items: Any) -> Floats:
         """See :class:`Basis`."""
