@@ -13,6 +13,7 @@ from kronfill.core.grouping import Grouped
 from kronfill.core.loops.rowwise_ridge import ridge_rows
 from kronfill.core.operator import (
     SampledKronecker,
+    gram_products,
     pair_products,
     row_grams,
 )
@@ -151,3 +152,19 @@ def test_thread_limits_come_back():
     with pytest.raises(KeyError), one_thread():
         raise KeyError
     assert state() == before
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 7, 2), (300, 40, 5)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_with_gram_matrices(shape, dtype):
+    n, a, b = shape
+    rng = np.random.default_rng(0)
+    p, x = rng.standard_normal((n, a)).astype(dtype), rng.standard_normal((a, b)).astype(dtype)
+    grams = rng.standard_normal((n, b, b)).astype(dtype)
+    grams = grams + grams.transpose(0, 2, 1)
+    found = gram_products(p, x, grams)
+    wanted = p.T @ np.einsum("ijk,ik->ij", grams, p @ x)
+    assert found.dtype == dtype
+    assert_allclose(found, wanted, rtol=0, atol=50 * np.finfo(dtype).eps * np.abs(wanted).max())
+    with one_thread():
+        assert_array_equal(gram_products(p, x, grams), found)

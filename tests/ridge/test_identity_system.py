@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.estimators.gaussian_process import gaussian_process
+from kronfill.estimators.gaussian_process.regressor import gaussian_process
 from kronfill.estimators.inputs import sampled_entries
 from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import RidgeProblem

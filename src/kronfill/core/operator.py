@@ -22,7 +22,7 @@ from kronfill.core.loops import passes
 from kronfill.core.loops.lanes import lined
 from kronfill.core.threads import one_blas_thread
 
-__all__ = ["SampledKronecker", "pair_products", "row_grams", "uses_grams"]
+__all__ = ["SampledKronecker", "gram_products", "pair_products", "row_grams", "uses_grams"]
 
 
 SEGMENTS = 32
@@ -42,6 +42,15 @@ def row_grams(q: Floats, indptr: NDArray[np.int64], inner: NDArray[Any], weights
     with one_blas_thread():
         passes.row_grams(q, indptr, inner, weights, bounds, out)
     return out
+
+
+def gram_products(p: Floats, x: Floats, grams: Floats) -> Floats:
+    """P^T [G_i (P X)_i]_i for the Gram matrices G_i of all items, in one pass over P."""
+    bounds = np.unique(np.linspace(0, len(p), SEGMENTS + 1).astype(np.int64))
+    parts = np.zeros((len(bounds) - 1, 1, *x.shape), p.dtype)
+    with one_blas_thread():
+        passes.gram_normal(p, np.ascontiguousarray(x)[None], grams, bounds, parts)
+    return np.asarray(parts.sum(axis=0)[0])
 
 
 def uses_grams(m: int, items: int, b: int) -> bool:

@@ -1,9 +1,8 @@
 """Products with Kbar = S (K_h (x) K_w) S^T, the kernel over the observed entries, never formed.
 
 With D the sparse matrix of a dual vector, Kbar d are the observed entries of K_w D K_h. A kernel of
-low rank enters through its factor, m times its rank; two dense kernels cost m (N + L), or N L^2 at
-the speed of matrix products where many entries are observed. Rows are done in chunks, so that no
-N x L table arises.
+low rank enters through its factor, m times its rank; two dense kernels cost m (N + L), or as much
+as the matrix products where most entries are observed.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numba
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
@@ -21,18 +19,23 @@ from kronfill.core.grouping import Grouped
 from kronfill.core.limits import FACTOR_RTOL
 from kronfill.core.loops.tables import SparseTables
 from kronfill.core.memory import require_memory
-from kronfill.core.threads import each
+from kronfill.core.products import matmul
 from kronfill.errors import MemoryLimitError
 from kronfill.ridge.problem import KernelLike, Mask
 
-__all__ = ["DualOperator", "ObservedKernel"]
+__all__ = ["DualOperator", "ObservedKernel", "largest_rank"]
 
 LOW_RANK = 256
 """A kernel counts as of low rank up to this, and up to an eighth of its items."""
 PROBES = 64
 CHUNK = 64
-DENSE_SHARE = 0.04
-"""Share of observed entries from which on whole rows are computed by matrix products."""
+DENSE_SHARE = 0.6
+"""Share of observed entries from which on the whole table is computed, by matrix products."""
+
+
+def largest_rank(n: int) -> int:
+    """Up to which rank a kernel of n items enters through its factor."""
+    return max(1, min(LOW_RANK, n // 8))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +52,13 @@ class ObservedKernel:
         if kernel.by_products:
             return cls(None, None, kernel if len(items) == kernel.n else kernel.take(items))
         if kernel.split()[1] == 0:
-            thin = kernel.factor(rtol=FACTOR_RTOL, max_rank=max(1, min(LOW_RANK, kernel.n // 8)))
+            thin = kernel.factor(rtol=FACTOR_RTOL, max_rank=largest_rank(kernel.n))
             if getattr(thin, "residual", 0.0) <= FACTOR_RTOL and thin.phi.shape[1] < len(items):
                 return cls(np.ascontiguousarray(thin.phi[items]), None)
         advice = "Use solver=kf.PCG() with a kernel of lower rank, or fewer items."
         require_memory(8.0 * len(items) ** 2, f"A kernel of {len(items):,} observed items", advice)
-        return cls(None, np.ascontiguousarray(kernel.block(items, items)))
+        which = None if len(items) == kernel.n else items  # no entry is looked up one by one
+        return cls(None, np.ascontiguousarray(kernel.block(which, which)))
 
     def times(self, table: Floats) -> Floats:
         """K times a table with one row per item."""
@@ -173,22 +177,19 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
         return out
 
     def _through_both(self, d: Floats) -> Floats:
+        """K_w D K_h at the observed entries: the kernel of the shorter axis first."""
         row, col = self.sides
         assert row.matrix is not None
         assert col.matrix is not None
-        rows, cols = self._by_rows, self._by_cols
-        out = np.empty_like(d)
-        grid = len(d) > DENSE_SHARE * len(row.matrix) * len(col.matrix)
-        sides = (d, row.matrix, col.matrix)
-        groups = (cols.indptr, cols.inner, cols.order, rows.indptr, rows.inner, rows.order)
-        n = len(row.matrix)
-
-        def job(s: int) -> None:
-            start = s * CHUNK
-            _dense_chunk(*sides, start, min(CHUNK, n - start), *groups, grid, out)
-
-        each(-(-n // CHUNK), job)
-        return out
+        first, last, tables, group = col.matrix, row.matrix, self._tables, self._by_rows
+        if len(first) > len(last):
+            first, last, tables, group = last, first, self._swapped, self._by_cols
+        table = tables.sums(first, group.gather(d), 0)  # of the longer axis x the shorter
+        if len(d) > DENSE_SHARE * table.size:
+            found = matmul(last, table)[group.outer, group.inner]
+        else:
+            found = tables.products(last, np.ascontiguousarray(table.T))
+        return group.restore(found)
 
     def entries(self, chosen: Index) -> Floats:
         """Kbar[:, chosen]."""
@@ -207,31 +208,3 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
         """Diagonal of Kbar."""
         (row, col), (at_r, at_c) = self.sides, self.at
         return np.asarray(row.diagonal()[at_r] * col.diagonal()[at_c])
-
-
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
-def _dense_chunk(d, kr, kc, start, n, ptr_c, row_of, at_c, ptr_r, col_of, at_r, grid, out):  # type: ignore[no-untyped-def]
-    """Entries of (K_w D K_h) in the rows start, ..., start + n - 1."""
-    count = len(kc)
-    work = np.zeros((count, n))
-    for c in range(count):  # work = D^T K_w[:, rows]
-        w = work[c]
-        for k in range(ptr_c[c], ptr_c[c + 1]):
-            left = kr[row_of[k], start : start + n]
-            v = d[at_c[k]]
-            for i in range(n):
-                w[i] += v * left[i]
-    turned = work.T.copy()
-    if grid:
-        turned = np.dot(turned, kc)
-    for i in range(n):
-        t = turned[i]
-        for k in range(ptr_r[start + i], ptr_r[start + i + 1]):
-            if grid:
-                out[at_r[k]] = t[col_of[k]]
-            else:
-                right = kc[col_of[k]]
-                v = 0.0
-                for j in range(count):
-                    v += t[j] * right[j]
-                out[at_r[k]] = v

@@ -136,6 +136,15 @@ class Mask:
         """Rows and columns exchanged, sharing the groupings."""
         return _Transposed(self)
 
+    def reweighted(self, weights: Floats) -> Mask:
+        """The same entries with other weights, sharing the groupings that were made."""
+        twin = Mask(self.rows, self.cols, self.shape, weights)
+        for name in ("by_rows", "by_cols"):
+            made: Grouped | None = vars(self).get(name)
+            if made is not None:
+                vars(twin)[name] = replace(made, weights=weights[made.order])
+        return twin
+
 
 class _Transposed(Mask):
     def __init__(self, mask: Mask) -> None:

@@ -19,6 +19,10 @@ class Status(Enum):
 
     EXACT = "A direct solve: accurate to rounding."
     CONVERGED = "The tolerance was reached."
+    SETTLED = (
+        "What the solve was for has settled; its residual has not reached the tolerance. Enough to "
+        "compare values of mu, not for a result."
+    )
     MAX_ITERATIONS = (
         "The tolerance was not reached. Allow more iterations (`max_iter` of PCG, `sweeps` of ALS "
         "and RowWise), loosen `tol`, or use a larger mu."
@@ -77,6 +81,10 @@ class Solution:
     error : float or None
         About the error of the predictions, relative to the largest observed value. It is measured
         where mu is so small that rounding may count; None elsewhere.
+    criterion : str
+        What has settled, for a solve of status SETTLED.
+    change : float or None
+        Its last relative change.
     """
 
     status: Status
@@ -87,6 +95,13 @@ class Solution:
     history: tuple[float, ...] = field(default=(), repr=False)
     rank: int | None = None
     error: float | None = None
+    criterion: str = ""
+    change: float | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was stopped because what it was for has settled."""
+        return self.status is Status.SETTLED
 
     @property
     def converged(self) -> bool:

@@ -5,7 +5,8 @@ MC, KMC and IMC minimise, over factors W = P A_w and H = Q A_h,
     sum_k w_k (y_k - (Z beta)_k - W[r_k] H[c_k]^T)^2 + mu (||A_w||_F^2 + ||A_h||_F^2)
 
 (eqs. 1 and 2; for MC both P and Q are the identity). A sweep solves for A_w, then for A_h, then
-for the effects, each exactly: the objective never rises.
+for the effects, each exactly: the objective never rises. As long as it falls much, half-steps of
+many unknowns are but a few steps of conjugate gradients, which lower it as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kronfill.errors import ParameterError, ShapeError
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.solution import Solution, Status
 
-__all__ = ["ALS", "STARTS", "Alternation", "State", "alternate", "leading_pair"]
+__all__ = ["ALS", "STARTS", "Alternation", "State", "Watch", "alternate", "leading_pair"]
 
 STARTS = ("spectral", "kkmcex", "uniform", "gaussian")
 
@@ -83,54 +84,81 @@ class State:
     objective: float
 
 
+Watch = Callable[[State], float | None]
+"""Looks at a sweep: the last change of what the run is for, once that has settled."""
+
+
 class Alternation(ABC):
-    """A problem that can be swept."""
+    """A problem that can be swept.
+
+    A sweep may be rough as long as the objective falls much, if that saves time: it lowers it too.
+    """
 
     @abstractmethod
     def begin(self, values: Floats, effects: AdditiveEffects | None) -> State:
         """First sweep, from values of H at the observed columns."""
 
     @abstractmethod
-    def sweep(self, state: State, h: Floats) -> State:
+    def sweep(self, state: State, h: Floats, rough: bool = False) -> State:
         """Solve for W given H (its coefficients), for H given W, then for the effects."""
+
+    def may_be_rough(self, rank: int) -> bool:
+        """Whether a rough sweep is any different, with so many factors."""
+        return False
 
 
 def alternate(
-    problem: Alternation, values: Floats, effects: AdditiveEffects | None, settings: Any
+    problem: Alternation,
+    values: Floats,
+    effects: AdditiveEffects | None,
+    settings: Any,
+    watch: Watch | None = None,
 ) -> tuple[State, Solution]:
-    """Sweep until the objective settles, from values of H at the observed columns."""
+    """Sweep until the objective settles, from values of H at the observed columns.
+
+    With ``watch`` until what it looks at has settled, if that comes first.
+    """
     deadline = time.monotonic() + settings.time_limit
     state = problem.begin(values, effects)
     history = [state.objective]
     previous, momentum, gain = state.h, 1.0, np.inf
-    status = Status.MAX_ITERATIONS
+    status, change = Status.MAX_ITERATIONS, None
+    rough = problem.may_be_rough(values.shape[1])
     while len(history) < settings.sweeps:
         if settings.callback is not None:
             settings.callback(len(history), state.objective)
         if time.monotonic() > deadline:
             status = Status.TIME_LIMIT
             break
+        change = None if watch is None else watch(state)
+        if change is not None:
+            status = Status.SETTLED
+            break
         following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         lead = (momentum - 1.0) / following if settings.accelerate else 0.0
-        trial = problem.sweep(state, state.h + lead * (state.h - previous))
+        trial = problem.sweep(state, state.h + lead * (state.h - previous), rough)
         if lead > 0 and trial.objective > state.objective:  # too far: restart from a plain sweep
             following = 1.0
-            trial = problem.sweep(state, state.h)
+            trial = problem.sweep(state, state.h, rough)
         previous, momentum = state.h, following
         gain = (state.objective - trial.objective) / max(state.objective, np.finfo(float).tiny)
-        if gain < 0:  # Rounding: keep the better one, there is no more to gain.
+        if gain < 0 and not rough:  # Rounding: keep the better one, there is no more to gain.
             status = Status.CONVERGED
             break
-        state = trial
-        history.append(state.objective)
+        if not gain < 0:  # one that is not a number ends up there too, and is told at the end
+            state = trial
+            history.append(state.objective)
         if gain <= settings.tol:
-            status = Status.CONVERGED
-            break
+            if not rough:
+                status = Status.CONVERGED
+                break
+            # To the end with exact half-steps; a run that is watched may well settle without them.
+            rough = watch is not None and gain > 0
     if state.objective == 0.0:
         status = Status.CONVERGED
     solution = Solution(
         status, type(settings).__name__, iterations=len(history), residual=max(float(gain), 0.0),
-        history=tuple(history),
+        history=tuple(history), change=change,
     )  # fmt: skip
     return state, solution
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from kronfill.core.limits import FACTOR_RTOL, SMALL_SYSTEM
 from kronfill.core.memory import available_memory
 from kronfill.data.amounts import count_of, size_of
 from kronfill.errors import MemoryLimitError, ParameterError
+from kronfill.ridge.dual_operator import largest_rank
 from kronfill.ridge.identity_system import FactorPlusIdentity
 from kronfill.ridge.problem import CoreResult, RidgeProblem, RidgeResult, RidgeSolver, Sampled
 from kronfill.solvers import costs
@@ -25,7 +27,7 @@ Result = TypeVar("Result", RidgeResult, CoreResult)
 
 LEAST_TRIAL = 8
 """A trial that must end before this rank is not worth while."""
-TRIAL = 0.2
+TRIAL = 0.1
 """Share of the cost of doing without factors that may be spent on finding that they are thin."""
 
 
@@ -53,10 +55,11 @@ class Auto(Iterative):
 
     def solve_targets(self, problem: RidgeProblem) -> list[RidgeResult]:
         """Choose and solve; ``solution.reason`` says why."""
-        size = Size.of(problem.sampled)
-        if size.m <= SMALL_SYSTEM and not problem.sampled.is_complete:
-            reason = f"only {count_of(size.m, 'observation')}"
+        begun = time.monotonic()
+        if problem.sampled.m <= SMALL_SYSTEM and not problem.sampled.is_complete:
+            reason = f"only {count_of(problem.sampled.m, 'observation')}"
             return [_because(one, reason) for one in Cholesky().solve_targets(problem)]
+        size = Size.of_problem(problem)
         table = {"Cholesky": costs.cholesky(size), "DualPCG": costs.dual_pcg(size, (None, None))}
         if problem.sampled.is_complete and size.m > 1:
             table["GridEigen"] = costs.grid_eigen(size)
@@ -67,16 +70,19 @@ class Auto(Iterative):
             ranks = f"ranks {a} x {b}"
             if any(kernel.identity for kernel in thin):
                 ranks += " beside the identity"
-                table |= {
-                    "PCG": costs.identity_pcg(size, (a, b)),
-                    "DualPCG": costs.identity_dual_pcg(size),
-                }
+                table["PCG"] = costs.identity_pcg(size, (a, b))
             else:
-                table["DualPCG"] = costs.dual_pcg(size, (a, b))
+                kept = [
+                    r if r <= largest_rank(n) else None
+                    for r, n in zip((a, b), size.shape, strict=True)
+                ]
+                table["DualPCG"] = costs.dual_pcg(size, (kept[0], kept[1]))
                 table |= _in_factors(size, (a, b))
         name, why = _least(table)
-        reason = f"least expected time for m = {size.m} and {ranks}: {why}"
-        return [_because(one, reason) for one in self._solve(name, problem, thin)]
+        found = self._solve(name, problem, thin)
+        took = time.monotonic() - begun
+        reason = f"least expected time for m = {size.m} and {ranks}: {why}; it took {took:.2g} s"
+        return [_because(one, reason) for one in found]
 
     def _solve(
         self,

@@ -1,13 +1,15 @@
 """Preconditioned conjugate gradients on the dual system, for kernels of full rank.
 
 In the coordinates z = d / sqrt(w) the system is (diag(s) Kbar diag(s) + mu I) z = s o (y - Z beta),
-s = sqrt(w). The preconditioner is a partial Cholesky factorisation of the kernel with randomly
-chosen pivots, Kbar ~ F F^T of a modest rank: with F = U diag(sigma) V^T its inverse is
+s = sqrt(w). For two kernels that are known as matrices the preconditioner is that of
+:mod:`kronfill.solvers.full_scale`. Where one is known by a factor or by products only, it is a
+partial Cholesky factorisation of the kernel with randomly chosen pivots, Kbar ~ F F^T of a modest
+rank: with F = U diag(sigma) V^T its inverse is
 
     (F F^T + mu I)^-1 = I / mu + U diag(1 / (sigma^2 + mu) - 1 / mu) U^T.
 
 Free effects are projected out: with P the projection on the complement of range(diag(s) Z) the
-iteration runs on P A P, preconditioned by P (F F^T + mu I)^-1 P.
+iteration runs on P A P, preconditioned by P M P, M being the preconditioner.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from kronfill.ridge.dual_operator import DualOperator
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
 from kronfill.ridge.system import MeasuredSystem, inner
+from kronfill.solvers.full_scale import FullScale, affordable_modes, bytes_needed
 from kronfill.solvers.iterative import Iterative, Rounds
 
-__all__ = ["DualPCG", "default_rank"]
+__all__ = ["DualPCG", "DualSystem", "default_rank"]
 
 
 SETUP_SHARE = 0.25
@@ -54,8 +57,11 @@ class DualPCG(Iterative):
     tol, max_iter, time_limit, callback, progress :
         As for :class:`PCG`.
     rank : int, optional
-        Rank of the preconditioner, a partial Cholesky factorisation with random pivots that takes
-        8 m rank bytes. By default it grows with the square root of m, up to 400.
+        Size of the preconditioner's global part: so many products of leading modes of both kernels,
+        and up to as many with the first mode of the longer axis, beside what is kept exactly within
+        each row or column; up to 1000 by default. Where a kernel is not given as a matrix, rank of
+        a partial Cholesky factorisation with random pivots, which takes 8 m rank bytes; it grows
+        with the square root of m then, up to 400.
 
     References
     ----------
@@ -85,25 +91,26 @@ class DualPCG(Iterative):
         """See :class:`RidgeSolver`: one preconditioner serves all targets."""
         begun = time.monotonic()
         s = problem.sampled
-        rank = min(s.m, default_rank(s.m) if self.rank is None else self.rank)
-        advice = "Use solver=kf.DualPCG(rank=...) with a smaller rank."
-        require_memory(24.0 * s.m * rank, f"A preconditioner of {s.m:,} x {rank}", advice)
         operator = DualOperator(problem.row_kernel, problem.col_kernel, s.mask)
         with one_blas_thread():
             ready = begun + SETUP_SHARE * self.time_limit
-            system = _DualSystem(operator, s, problem.mu, rank, ready)
+            system = DualSystem(operator, s, problem.mu, self.rank, ready)
             found, solutions = Rounds(self, system, problem.mu, begun=begun).solve()
             return [
                 RidgeResult(*system.result(z, k), solution)
                 for k, (z, solution) in enumerate(zip(found, solutions, strict=True))
             ]
 
+    def system(self, operator: DualOperator, sampled: Sampled, mu: float) -> DualSystem:
+        """The system with its preconditioner, for those who iterate themselves."""
+        return DualSystem(operator, sampled, mu, self.rank, float("inf"))
 
-class _DualSystem(MeasuredSystem):
+
+class DualSystem(MeasuredSystem):
     """P diag(s) Kbar diag(s) P with its preconditioner, for :class:`Rounds`."""
 
     def __init__(
-        self, operator: DualOperator, sampled: Sampled, mu: float, rank: int, ready: float
+        self, operator: DualOperator, sampled: Sampled, mu: float, rank: int | None, ready: float
     ) -> None:
         self._operator = operator
         self._sampled = sampled
@@ -111,7 +118,28 @@ class _DualSystem(MeasuredSystem):
         self._root = None if sampled.weights is None else np.sqrt(sampled.weights)
         self._values = sampled.values.T.reshape(-1, sampled.m)  # one row for each target
         self.norm_y = np.array([float(np.linalg.norm(self._scaled(y))) for y in self._values])
-        self._basis, self._gain = self._partial_factor(rank, ready)
+        row, col = operator.sides
+        if row.matrix is not None and col.matrix is not None:
+            self._inverse = self._full_scale((row.matrix, col.matrix), rank, ready)
+        else:
+            self._inverse = self._partial_factor(rank, ready)
+
+    def _full_scale(
+        self, kernels: tuple[Floats, Floats], rank: int | None, ready: float
+    ) -> Callable[[Floats], Floats]:
+        """The preconditioner of two dense kernels, in the scaled coordinates."""
+        m = self._sampled.m
+        left = ready - time.monotonic()
+        modes = affordable_modes(m, (len(kernels[0]), len(kernels[1])), rank, left)
+        advice = "Use solver=kf.DualPCG(rank=...) with a smaller rank."
+        needed = bytes_needed(self._operator.at, modes)
+        require_memory(needed, f"A preconditioner of {modes:,} modes", advice)
+        root = self._root
+        noise = np.full(m, self._mu) if root is None else self._mu / root**2
+        inverse = FullScale(kernels, self._operator.at, noise, modes)
+        if root is None:
+            return inverse
+        return lambda v: inverse(v / root) / root
 
     def _scaled(self, v: Floats) -> Floats:
         return v if self._root is None else self._root * v
@@ -139,9 +167,12 @@ class _DualSystem(MeasuredSystem):
         """See :class:`MeasuredSystem`."""
         return self.expected_norm(r)
 
-    def _partial_factor(self, rank: int, ready: float) -> tuple[Floats, Floats]:
-        """U and 1 / (sigma^2 + mu) - 1 / mu of the partial factorisation, made until ``ready``."""
-        op, root = self._operator, self._root
+    def _partial_factor(self, rank: int | None, ready: float) -> Callable[[Floats], Floats]:
+        """(F F^T + mu I)^-1 of a partial factorisation, made until ``ready``."""
+        op, root, m = self._operator, self._root, self._sampled.m
+        rank = min(m, default_rank(m) if rank is None else rank)
+        advice = "Use solver=kf.DualPCG(rank=...) with a smaller rank."
+        require_memory(24.0 * m * rank, f"A preconditioner of {m:,} x {rank}", advice)
 
         def columns(chosen: Index) -> Floats:
             out = op.entries(chosen)
@@ -155,20 +186,18 @@ class _DualSystem(MeasuredSystem):
         phi = pivoted_cholesky(
             columns, diagonal, submatrix=corner, max_rank=rank, deadline=ready
         ).phi
+        mu = self._mu
         if phi.shape[1] == 0:  # the kernel is zero at the observed entries
-            return phi, np.empty(0)
+            return lambda v: v / mu
         lam, turn = scipy.linalg.eigh(phi.T @ phi, driver="evd", check_finite=False)
         keep = lam > 1e-12 * lam[-1]
         basis = phi @ (turn[:, keep] / np.sqrt(lam[keep]))
-        return basis, 1.0 / (lam[keep] + self._mu) - 1.0 / self._mu
+        gain = 1.0 / (lam[keep] + mu) - 1.0 / mu
+        return lambda v: v / mu + basis @ (gain * (basis.T @ v))
 
     def precondition(self, r: Floats, mu: float) -> Floats:
-        """P (F F^T + mu I)^-1 r, r being in the range of P; mu is that of the factorisation."""
-
-        def one(v: Floats) -> Floats:
-            return self._project(v / mu + self._basis @ (self._gain * (self._basis.T @ v)))
-
-        return _each(one, r)
+        """P M r, r being in the range of P; mu is that of the preconditioner."""
+        return _each(lambda v: self._project(self._inverse(v)), r)
 
     def result(self, z: Floats, target: int) -> tuple[Floats, AdditiveEffects | None]:
         """Dual vector and effects of one target."""

@@ -7,11 +7,13 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_HALF_STEP, FACTOR_RTOL
 from kronfill.core.loops.rowwise_ridge import ridge_rows
-from kronfill.core.operator import pair_products
+from kronfill.core.operator import gram_products, pair_products, row_grams
+from kronfill.core.products import matmul, transposed_matmul
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
 from kronfill.ridge.problem import FactorLike, Mask, RidgeProblem, Sampled
 from kronfill.solvers.alternating import Alternation, State
@@ -19,10 +21,19 @@ from kronfill.solvers.dense import Cholesky
 from kronfill.solvers.pcg import PCG, FactorSystem, Rotated
 from kronfill.solvers.primal import solve_primal
 
-__all__ = ["FactorAlternation", "FactorKernel", "RowAlternation"]
+__all__ = ["FactorAlternation", "FactorKernel", "FactorPair", "RowAlternation"]
 
 
 HALF_STEP = PCG(tol=1e-8, max_iter=300)
+FIRST_STEPS, ROUGH_STEPS = 20, 6
+"""Iterations of a rough half-step, which goes on from the present coefficients, and the next one
+from it; the first one has nothing to go on from."""
+EXACT_STEPS, EXACT = 300, 1e-8
+"""Most iterations of an exact one, and the share of the gradient at zero that it may leave."""
+GRAM_FLOATS = 1 << 26
+"""Most floats of the Gram matrices of all items."""
+ROUGH_FROM = 300
+"""Up to this many unknowns a dense factorisation is no slower than a few rough steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +53,7 @@ class RowAlternation(Alternation):
         rest = s.values - pair_products(w, h, s.rows, s.cols)
         return _finish(s, self.mu, w, h, rest)
 
-    def sweep(self, state: State, h: Floats) -> State:
+    def sweep(self, state: State, h: Floats, rough: bool = False) -> State:
         """See :class:`~kronfill.solvers.alternating.Alternation`."""
         return self.begin(h, state.effects)
 
@@ -102,47 +113,84 @@ class FactorAlternation(Alternation):
     smaller; by conjugate gradients from the present A_w when both are large.
     """
 
-    p: Floats
-    q: Floats
+    factors: FactorPair
     sampled: Sampled
     mu: float
 
     def begin(self, values: Floats, effects: AdditiveEffects | None) -> State:
         """See :class:`~kronfill.solvers.alternating.Alternation`."""
-        return self._sweep(values, (None, None), effects)
+        return self._sweep(values, (None, None), effects, rough=self.may_be_rough(values.shape[1]))
 
-    def sweep(self, state: State, h: Floats) -> State:
+    def sweep(self, state: State, h: Floats, rough: bool = False) -> State:
         """See :class:`~kronfill.solvers.alternating.Alternation`."""
-        return self._sweep(self.q @ h, (state.w, h), state.effects)
+        return self._sweep(self.factors.q @ h, (state.w, h), state.effects, rough=rough)
+
+    def may_be_rough(self, rank: int) -> bool:
+        """See :class:`~kronfill.solvers.alternating.Alternation`."""
+        widest = max(self.factors.p.shape[1], self.factors.q.shape[1])
+        return bool(min(self.sampled.m, rank * widest) > ROUGH_FROM)
 
     def _sweep(
         self,
         values: Floats,
         near: tuple[Floats | None, Floats | None],
         effects: AdditiveEffects | None,
+        *,
+        rough: bool,
     ) -> State:
-        s = self.sampled
+        s, (p, q) = self.sampled, (self.factors.p, self.factors.q)
         y = s.values if effects is None else s.values - effects.at(s.rows, s.cols)
-        w = self._rows.solve(values, y, self.mu, near[0])
-        factor = self.p @ w
-        h = self._cols.solve(factor, y, self.mu, near[1])
-        rest = s.values - pair_products(factor, self.q @ h, s.rows, s.cols)
+        w = self._rows.solve(values, y, self.mu, near[0], rough)
+        factor = p @ w
+        h = self._cols.solve(factor, y, self.mu, near[1], rough)
+        rest = s.values - pair_products(factor, q @ h, s.rows, s.cols)
         return _finish(s, self.mu, w, h, rest)
 
     @cached_property
     def _rows(self) -> _Side:
-        return _Side(self.p, self.sampled.mask, self._mean(self.sampled.mask))
+        mask = self.sampled.mask
+        return _Side(self.factors, 0, mask, self._mean(mask))
 
     @cached_property
     def _cols(self) -> _Side:
         mask = self.sampled.mask.transposed
-        return _Side(self.q, mask, self._mean(mask))
+        return _Side(self.factors, 1, mask, self._mean(mask))
 
     def _mean(self, mask: Mask) -> EffectsDesign | None:
         design = self.sampled.effects
         if design is None or design.kind != "mean":
             return None
         return EffectsDesign(mask.rows, mask.cols, mask.shape, "mean", mask.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class FactorPair:
+    """P and Q, and what is made of them once: for every mu, and every part of the observations.
+
+    Attributes
+    ----------
+    p, q : ndarray of shape (N, a) and (L, b)
+        The factors of rows and columns.
+    mask : Mask
+        All observations.
+    """
+
+    p: Floats
+    q: Floats
+    mask: Mask
+
+    @cached_property
+    def rotated(self) -> tuple[Rotated, Rotated]:
+        """Both in the basis that suits the mask."""
+        return Rotated.of(self.p, self.mask.counts[0]), Rotated.of(self.q, self.mask.counts[1])
+
+    @cached_property
+    def single(self) -> tuple[tuple[Floats, Floats], ...]:
+        """Both rotated factors with their rotations, in single precision."""
+        return tuple(
+            (one.phi.astype(np.float32, order="C"), one.turn.astype(np.float32, order="C"))
+            for one in self.rotated
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,20 +258,31 @@ class _KeptFactorKernel(FactorKernel):
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """Half-steps for the coefficients of one axis, ``phi`` being its factor."""
+    """Half-steps for the coefficients of one axis: 0 for rows, 1 for columns."""
 
-    phi: Floats
+    factors: FactorPair
+    axis: int
     mask: Mask
     mean: EffectsDesign | None
     """A free mean is solved for along with the coefficients; other effects take turns."""
 
-    def solve(self, other: Floats, y: Floats, mu: float, near: Floats | None) -> Floats:
+    @property
+    def phi(self) -> Floats:
+        """The factor."""
+        return self.factors.q if self.axis else self.factors.p
+
+    def solve(
+        self, other: Floats, y: Floats, mu: float, near: Floats | None, rough: bool
+    ) -> Floats:
         """Coefficients given the other factor; ``near`` is a guess for the iterative solver."""
         unknowns = self.phi.shape[1] * other.shape[1]
         sampled = Sampled(self.mask, y, self.mean)
-        if min(len(y), unknowns) > DENSE_HALF_STEP:
+        if min(len(y), unknowns) > (ROUGH_FROM if rough else DENSE_HALF_STEP):
             turned = Rotated.of(other, self.mask.counts[1])
-            system = FactorSystem(self._rotated, turned, sampled)
+            if len(self.phi) * other.shape[1] ** 2 <= GRAM_FLOATS:
+                steps = (FIRST_STEPS if near is None else ROUGH_STEPS) if rough else EXACT_STEPS
+                return self._descended(turned, y, mu, near, steps, rough)
+            system = FactorSystem(self.factors.rotated[self.axis], turned, sampled)
             return HALF_STEP.solve_system(system, mu, near).core
         if unknowns <= len(y):
             return solve_primal(self.phi, other, sampled, mu).core
@@ -235,6 +294,63 @@ class _Side:
     def _kernel(self) -> FactorKernel:
         return _KeptFactorKernel(self.phi, np.unique(self.mask.rows))
 
-    @cached_property
-    def _rotated(self) -> Rotated:
-        return Rotated.of(self.phi, self.mask.counts[0])
+    def _descended(
+        self, other: Rotated, y: Floats, mu: float, near: Floats | None, steps: int, single: bool
+    ) -> Floats:
+        """Conjugate gradients in the rotated coordinates X, by products of matrices.
+
+        With G_i = sum_k w_k h_k^T h_k over the observations of item i, the normal equations are
+        P^T [G_i (P X)_i]_i + mu X = P^T [sum_k w_k y_k h_k]_i, less what a free mean takes up.
+        Rough steps are made in single precision, unless the numbers are too large or too small.
+        """
+        axis, group, mu = self.factors.rotated[self.axis], self.mask.by_rows, float(mu)
+        w = group.weights if len(group.weights) else np.ones(len(y))
+        total = float(w.sum())
+        p, turn, h = axis.phi, axis.turn, np.ascontiguousarray(other.phi)
+        if single and _ordinary(p, h, w, y, np.array([mu])):
+            (p, turn), h = self.factors.single[self.axis], h.astype(np.float32)
+        grams = row_grams(h, group.indptr, group.inner, group.weights)
+        shape = (len(p), len(h))
+        given = (w * y[group.order]).astype(h.dtype)
+        rhs = transposed_matmul(p, sp.csr_array((given, group.inner, group.indptr), shape) @ h)
+        ones = None
+        if self.mean is not None:
+            table = sp.csr_array((w.astype(h.dtype), group.inner, group.indptr), shape)
+            ones = transposed_matmul(p, table @ h)
+            rhs -= (float(w @ y[group.order]) / total) * ones
+
+        def times(x: Floats) -> Floats:
+            out = gram_products(p, x, grams) + mu * x
+            if ones is not None:
+                out -= (float(np.vdot(ones, x)) / total) * ones
+            return out
+
+        inverse = 1.0 / (np.outer(axis.diagonal, other.diagonal) / total + mu)
+        inverse = inverse.astype(h.dtype)
+        x = np.zeros_like(rhs)
+        r = rhs
+        if near is not None:
+            x = transposed_matmul(turn, (near @ other.turn).astype(h.dtype))
+            r = rhs - times(x)
+        goal = EXACT * float(np.linalg.norm(rhs))
+        direction, last = np.zeros_like(r), np.inf
+        for _ in range(steps):
+            if float(np.linalg.norm(r)) <= goal:
+                break
+            turned = inverse * r
+            energy = float(np.vdot(r, turned))
+            direction = turned + (energy / last) * direction
+            image = times(direction)
+            curvature = float(np.vdot(direction, image))
+            if not curvature > 0:
+                break
+            x = x + (energy / curvature) * direction
+            r = r - (energy / curvature) * image
+            last = energy
+        return np.asarray(matmul(turn, x).astype(float) @ other.turn.T)
+
+
+def _ordinary(*arrays: Floats) -> bool:
+    """Whether products of these numbers are far from the ends of single precision."""
+    sizes = np.array([np.abs(one).max(initial=0.0) for one in arrays])
+    return bool((sizes > 1e-4).all() and (sizes < 1e4).all())

@@ -7,6 +7,7 @@ be computed in single precision: the residual that they are to remove never is.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kronfill._progress import ProgressPrinter
+from kronfill._progress import ProgressPrinter, tell
 from kronfill._types import Flags, Floats, Index
 from kronfill.errors import ParameterError
 from kronfill.ridge.problem import RidgeSolver
@@ -58,6 +59,9 @@ class Iterative(RidgeSolver):
         """Tell whoever asked how far it is."""
         if self.callback is not None:
             self.callback(iteration, residual)
+        # Residuals fall by about the same factor in each iteration.
+        share = math.log(max(residual, 1e-300)) / math.log(self.tol)
+        tell("percent of a solve", round(100 * min(max(share, 0.0), 1.0)), 100)
         if self.progress:
             line = f"iteration {iteration}, residual {residual:.1e}"
             self.printer.line(line, last=residual <= self.tol)

@@ -184,7 +184,7 @@ class RowWiseAlternation(Alternation):
         """See :class:`~kronfill.solvers.alternating.Alternation`."""
         return self._sweep(self.first_w, values, (None, None))
 
-    def sweep(self, state: State, h: Floats) -> State:
+    def sweep(self, state: State, h: Floats, rough: bool = False) -> State:
         """See :class:`~kronfill.solvers.alternating.Alternation`."""
         if isinstance(state, _Swept) and np.array_equal(state.h, h):
             return self._sweep(state.w, h, state.penalties)
