@@ -17,19 +17,15 @@ from kronfill.criteria.exact import (
     best_mu,
     criteria,
     exact_form,
-    holdout_split,
     leave_group_out,
     leave_one_out,
     leave_one_out_by,
     mean_diagonal,
-    mu_grid,
-    path_minimum,
 )
 from kronfill.criteria.reduction import DualForm, PrimalForm, Tridiagonal
 from kronfill.criteria.stochastic import estimate_criteria
 from kronfill.errors import ConvergenceWarning
-from kronfill.ridge.effects import EffectsDesign
-from kronfill.ridge.problem import Mask, RidgeProblem, Sampled
+from kronfill.ridge.problem import RidgeProblem
 
 from ..oracles.dense import Case, dense_solution
 
@@ -258,9 +254,9 @@ def test_the_form_follows_the_ranks():
 
 def test_mu_auto_has_the_least_leave_one_out_error():
     problem = Case((20, 15), (4, 4), 120, kind="mean").build()
-    mus = mu_grid(mean_diagonal(problem))
-    errors = np.nanmean(leave_one_out(problem, mus) ** 2, axis=1)
-    assert best_mu(problem) == mus[np.argmin(errors)]
+    fine = mean_diagonal(problem) * np.logspace(2, -6, 1000)
+    errors = np.nanmean(leave_one_out(problem, np.append(fine, best_mu(problem))) ** 2, axis=1)
+    assert errors[-1] <= (1 + 1e-4) * errors.min()
 
 
 def test_residuals_of_the_dense_solution():
@@ -274,41 +270,6 @@ def test_residuals_of_the_dense_solution():
     )
 
 
-@pytest.mark.parametrize("parts", [(0.0, 0.0), (0.2, 0.0), (0.2, 0.1), (None, 0.1)])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", [None, "mean"])
-def test_for_many_observations_mu_has_the_least_hold_out_error(parts, weighted, kind, monkeypatch):
-    rng = np.random.default_rng(5)
-    place = np.linspace(0, 1, 20)
-    row, col = (
-        kf.kernels.identity(20)
-        if part is None
-        else kf.kernels.rbf(place, 0.3) + part * kf.kernels.identity(20)
-        if part
-        else kf.kernels.rbf(place, 0.3)
-        for part in parts
-    )
-    X = np.argwhere(rng.random((20, 20)) < 0.7)
-    y = np.sin(5 * place[X[:, 0]]) * np.cos(4 * place[X[:, 1]]) + rng.standard_normal(len(X))
-    weights = rng.uniform(0.5, 2, len(y)) if weighted else None
-    mask = Mask(*X.T, (20, 20), weights)
-    design = None if kind is None else EffectsDesign(*X.T, (20, 20), kind, weights)
-    problem = RidgeProblem(row, col, Sampled(mask, y, design), 1.0)
-    monkeypatch.setattr("kronfill.criteria.exact.CRITERIA_WORK", 0.0)
-    train, test = holdout_split(problem.sampled)
-
-    def error(mu):
-        est = kf.KKMCEX(row, col, mu=mu, center=kind, solver=kf.Cholesky())
-        est.fit(np.column_stack([train.rows, train.cols]), train.values, train.weights)
-        gap = test.values - est.predict(np.column_stack([test.rows, test.cols]))
-        return float(np.sum(test.root_weights**2 * gap**2))
-
-    least = error(
-        path_minimum(lambda mu: (error(mu), True), mean_diagonal(problem) * np.logspace(2, -6, 9))
-    )
-    assert error(best_mu(problem)) == pytest.approx(least, rel=1e-3)  # solves are to 1e-2
-
-
 def test_an_identity_part_is_known_to_have_full_rank(monkeypatch):
     """No factor is looked for that cannot be thin."""
     case = Case((30, 30), (30, 30), 400).build()
@@ -317,21 +278,6 @@ def test_an_identity_part_is_known_to_have_full_rank(monkeypatch):
     problem = RidgeProblem(kernel, kernel, case.sampled, 1.0)
     monkeypatch.setattr(type(kernel), "factor", None)
     assert isinstance(exact_form(problem, np.inf), DualForm)
-
-
-def test_a_mu_whose_solve_did_not_converge_is_not_chosen():
-    def error(mu):
-        return abs(np.log10(mu / 1e-3)), mu > 2e-3  # the best values do not converge
-
-    with pytest.warns(ConvergenceWarning, match="did not converge"):
-        assert path_minimum(error, np.logspace(2, -6, 9)) == pytest.approx(10**-2.5)
-
-
-def test_fits_that_did_not_converge_and_look_worse_are_not_worth_a_word():
-    def error(mu):
-        return abs(np.log10(mu / 1e-1)), mu > 2e-2
-
-    assert path_minimum(error, np.logspace(2, -6, 9)) == pytest.approx(0.1)
 
 
 def test_criteria_of_solves_that_did_not_converge_are_left_out(monkeypatch):

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import kronfill as kf
+from kronfill._progress import told_to
 from kronfill.errors import KernelError, ParameterError
 from kronfill.selection import EntryKFold, KernelTuner, Mixture, Parameters, RowKFold, mu_path
 
@@ -179,3 +180,19 @@ def test_bad_input_is_refused():
         Parameters(lambda: kf.kernels.rbf(row))
     with pytest.raises(ParameterError, match="criterion"):
         KernelTuner(kf.KKMCEX(), rows=[kf.kernels.rbf(row)], criterion="gcv").fit(X, y)
+
+
+def test_a_tuner_tells_how_far_it_is():
+    rng = np.random.default_rng(0)
+    kernels = [kf.kernels.rbf(rng.random((12, 1))) for _ in range(2)]
+    X = np.argwhere(np.ones((12, 6)))
+    said = []
+    est = KernelTuner(
+        kf.KKMCEX(mu="auto"), rows=kernels, progress=lambda *told: said.append(told), max_entries=50
+    ).fit(X, rng.standard_normal(72))
+    steps = [done for what, done, _ in said if what == "steps to learn kernels"]
+    assert steps == list(range(1, est.n_iter_ + 1))
+    silent = []
+    with told_to(lambda *told: silent.append(told)):  # who asks from outside hears it as well
+        KernelTuner(kf.KKMCEX(), rows=kernels).fit(X, rng.standard_normal(72))
+    assert silent

@@ -12,9 +12,7 @@ one reduction serves every mu.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
 from kronfill.core.limits import CRITERIA_WORK, FACTOR_RTOL, SMALL_CRITERIA
-from kronfill.criteria.path import ProblemAlongMu
+from kronfill.criteria.held_out import held_out_search
 from kronfill.criteria.reduction import (
     DualForm,
     PrimalForm,
@@ -30,10 +28,9 @@ from kronfill.criteria.reduction import (
     Shifted,
     effects_basis,
 )
-from kronfill.errors import ConvergenceWarning
+from kronfill.criteria.search import Search, Trial
 from kronfill.ridge.factorised import Factorised
 from kronfill.ridge.problem import RidgeProblem, Sampled
-from kronfill.solvers.pcg import PCG
 
 __all__ = [
     "Criteria",
@@ -41,17 +38,17 @@ __all__ = [
     "criteria",
     "exact_form",
     "group_residuals",
-    "holdout_split",
     "leave_group_out",
     "leave_one_out",
     "leave_one_out_by",
     "mean_diagonal",
     "mu_grid",
-    "path_minimum",
+    "search_mu",
 ]
 
 
-HOLDOUT = 0.1
+FINER = 17
+"""Values of mu between the neighbours of the best one, these two included."""
 DETERMINED = 1e-10
 """A share of freedom below this is none: the effects have taken it all."""
 
@@ -293,93 +290,27 @@ def mean_diagonal(problem: RidgeProblem) -> float:
 
 def best_mu(problem: RidgeProblem) -> float:
     """The mu with the smallest leave-one-out error, or hold-out error where m is large."""
+    return search_mu(problem).mu
+
+
+def search_mu(problem: RidgeProblem) -> Search:
+    """Look for the mu with the smallest leave-one-out error, or hold-out error where m is large.
+
+    An exact criterion costs next to nothing for a further mu: a grid, then a finer one around the
+    best of it.
+    """
     scale = mean_diagonal(problem)
     reduced = exact_form(problem, CRITERIA_WORK)
     if reduced is None:
-        return _holdout_mu(problem, scale)
+        return held_out_search(problem, scale)
+    trials: list[Trial] = []
     mus = mu_grid(scale)
-    residuals = _loo_residuals(reduced, *reduced.parts(mus))
-    errors = mean_square(residuals, reduced.root**2)
-    return scale if np.isnan(errors).all() else float(mus[int(np.nanargmin(errors))])
-
-
-def _holdout_mu(problem: RidgeProblem, scale: float) -> float:
-    """The mu with the least error on held-out entries, each solve from one of those before."""
-    train, test = holdout_split(problem.sampled)
-    path = ProblemAlongMu.of(replace(problem, sampled=train))
-    return path_minimum(_HoldOut(path, test), scale * np.logspace(2, -6, 9))
-
-
-class _HoldOut:
-    """Error on held-out entries for one mu after the other, from warm starts."""
-
-    def __init__(self, path: ProblemAlongMu, test: Sampled) -> None:
-        self._path, self._test = path, test
-        self._system = path.systems(path.sampled.values)
-        self._least = np.inf
-        self._starts: dict[float, Floats] = {}
-        """Solutions of the best mu and of the last one: no others are started from."""
-        self._best = np.nan
-
-    def __call__(self, mu: float) -> tuple[float, bool]:
-        """Weighted sum of squared errors, and whether the solve behind it converged."""
-        near = min(self._starts, key=lambda other: abs(np.log(other / mu)), default=None)
-        start = None if near is None else self._starts[near]
-        result = PCG(tol=1e-2).solve_system(self._system(mu), mu, start)
-        test = self._test
-        fitted = self._path.elsewhere(result.dual, test.rows, test.cols)
-        if result.effects is not None:
-            fitted += result.effects.at(test.rows, test.cols)
-        gap = test.root_weights * (test.values - fitted)
-        error = float(gap @ gap)
-        if error < self._least:
-            self._least, self._best = error, mu
-        self._starts = {
-            key: core
-            for key, core in {**self._starts, mu: result.core}.items()
-            if key in (mu, self._best)
-        }
-        return error, result.solution.converged
-
-
-def path_minimum(error: Callable[[float], tuple[float, bool]], mus: Floats) -> float:
-    """The mu with the least error along a path of powers of ten, then half-way to its neighbours.
-
-    The path is left once the error has risen by a tenth above the least one. ``error`` also says
-    whether the fit behind a number converged: one that did not is not chosen, and where it looked
-    better than the choice the user is told.
-    """
-    errors: dict[float, float] = {}
-    doubtful: dict[float, float] = {}
-
-    def ask(mu: float) -> float:
-        value, converged = error(mu)
-        (errors if converged else doubtful)[mu] = value
-        return value
-
-    for mu in map(float, mus):
-        if ask(mu) > 1.1 * min([*errors.values(), *doubtful.values()]):
-            break
-    seen = errors or doubtful
-    best = min(seen, key=seen.__getitem__)
-    for mu in (best * 10**0.5, best * 10**-0.5):
-        ask(mu)
-    seen = errors or doubtful
-    best = min(seen, key=seen.__getitem__)
-    if seen is doubtful or min(doubtful.values(), default=np.inf) < errors[best]:
-        message = (
-            f"mu = {best:.3g} was chosen on trial fits of which those for mu = "
-            f"{', '.join(f'{mu:.3g}' for mu in sorted(doubtful))} did not converge: the choice may "
-            "be poor. Give mu as a number, or use kernels of a smaller range of similarities."
-        )
-        warnings.warn(message, ConvergenceWarning, stacklevel=2)
-    return best
-
-
-def holdout_split(sampled: Sampled, share: float = HOLDOUT) -> tuple[Sampled, Sampled]:
-    """Training and test part of the observations, the same for the same observations."""
-    rng = np.random.default_rng(0)
-    test = np.zeros(sampled.m, dtype=bool)
-    count = max(1, round(share * sampled.m))
-    test[rng.choice(sampled.m, size=count, replace=False)] = True
-    return sampled.take(~test), Sampled(sampled.mask, sampled.values).take(test)
+    for _ in range(2):
+        residuals = _loo_residuals(reduced, *reduced.parts(mus))
+        errors = mean_square(residuals, reduced.root**2)
+        if np.isnan(errors).all():
+            return Search(scale, (), "leave-one-out")
+        trials += [Trial(*pair) for pair in zip(map(float, mus), map(float, errors), strict=True)]
+        best = int(np.nanargmin(errors))
+        mus = np.geomspace(mus[max(best - 1, 0)], mus[min(best + 1, len(mus) - 1)], FINER)[1:-1]
+    return Search(min(trials, key=lambda one: one.error).mu, tuple(trials), "leave-one-out")

@@ -16,6 +16,7 @@ from kronfill.selection.families import Mixture, Parameters
 from kronfill.selection.kernels import KernelTuner
 from kronfill.selection.leaving import leave_out
 from kronfill.selection.path import MuPath, mu_path
+from kronfill.selection.ranking import RankingFigures, ranking_figures
 from kronfill.selection.splitters import ColumnKFold, EntryKFold, RowColumnKFold, RowKFold
 
 __all__ = [
@@ -27,9 +28,11 @@ __all__ = [
     "MuPath",
     "Nested",
     "Parameters",
+    "RankingFigures",
     "RowColumnKFold",
     "RowKFold",
     "choose",
     "leave_out",
     "mu_path",
+    "ranking_figures",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone
 
+from kronfill._progress import as_progress, tell, told_to
 from kronfill._types import Floats
 from kronfill.criteria.exact import criteria, mean_diagonal, mu_grid
 from kronfill.criteria.gradients import Sensitivity
@@ -64,6 +65,9 @@ class KernelTuner(Wrapping):
         Most steps.
     random_state : int, default=0
         Seed of the random part.
+    progress : bool or callable, default=False
+        Show how far the work is, or call this with (what, done, total); total is None where
+        nobody knows.
 
     Attributes
     ----------
@@ -114,6 +118,7 @@ class KernelTuner(Wrapping):
         max_entries: int = 2000,
         max_iter: int = 100,
         random_state: Any = 0,
+        progress: Any = False,
     ) -> None:
         self.estimator = estimator
         self.rows = rows
@@ -122,6 +127,7 @@ class KernelTuner(Wrapping):
         self.max_entries = max_entries
         self.max_iter = max_iter
         self.random_state = random_state
+        self.progress = progress
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the kernels, then fit.
@@ -139,6 +145,10 @@ class KernelTuner(Wrapping):
         -------
         self
         """
+        with told_to(as_progress(self.progress, "Learning kernels")):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         families, center, observations = prepared(self, X, y, sample_weight)
         part = self._part(observations)
         search = _Search(families, sampled_entries(part, center), self.criterion)
@@ -219,13 +229,20 @@ class _Search:
         reach = np.vstack([np.tile(f.reach, (len(f.start), 1)) for f in self._families])
         unit, mu = self._first_mu()
         x, steps = np.append(first, np.log(np.clip(mu / unit, *LIMITS[0]) * unit)), 0
+
+        def told(_: Floats) -> None:
+            nonlocal steps
+            steps += 1
+            tell("steps to learn kernels", steps, None)
+
         for limits in LIMITS:
             bounds = np.vstack([first[:, None] + reach, np.log(np.multiply(limits, unit))])
             options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-5}
             done = minimize(
-                self._objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-            )
-            x, steps = done.x, steps + int(done.nit)
+                self._objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options,
+                callback=told,
+            )  # fmt: skip
+            x = done.x
         thetas = (done.x[: self._cut], done.x[self._cut : -1])
         pairs = list(zip(self._families, thetas, strict=True))
         scale = float(np.prod([family.scale(theta) for family, theta in pairs]))

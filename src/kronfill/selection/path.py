@@ -31,15 +31,19 @@ from kronfill.errors import (
     argument,
 )
 from kronfill.estimators.base import MatrixRegressor, few_threads, validated
-from kronfill.estimators.factorised import FactorisedRegressor, WarmPath
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor, posed_problem
+from kronfill.estimators.factor_search import HeldOutFactors, mu_scale
+from kronfill.estimators.factorised import FactorisedRegressor, factor_problem
+from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor, posed_problem
 from kronfill.ridge.problem import RidgeProblem
 from kronfill.selection.splitters import EntryKFold
+from kronfill.solvers.alternating import ALS
 
 __all__ = ["EXACT_WORK", "MuPath", "check_method", "mu_path", "ridge_problem"]
 
 
 CRITERIA = ("loo", "gcv", "lml", "row", "column", "cv")
+PATH_SWEEPS = 2000
+"""Most sweeps of a fit along a path, where every point of the curve is wanted."""
 EXACT_WORK = 6e11
 """Multiplications that a path may spend on exact criteria: m = 5300 dual, about 15 s."""
 
@@ -294,19 +298,31 @@ def _factorised_path(
 ) -> MuPath:
     """Mean square error of held-out entries; each fold goes down the path from warm starts."""
     splitter = EntryKFold(5) if cv is None else cv
-    path = WarmPath(estimator, observations, sides, splitter.split(observations.X))
-    mus = path.mus(9) if mus is None else mus
-    held = [test for _, test in path.folds]
-    size = np.array([float(h.m if h.weights is None else h.weights.sum()) for h in held])
+    problem, size = factor_problem(estimator, observations, sides)
+    hidden = [_flags(test, observations.m) for _, test in splitter.split(observations.X)]
+    held = HeldOutFactors(problem, hidden, ALS(), PATH_SWEEPS)
+    if mus is None:
+        mus = mu_scale(observations.values, size) * np.logspace(1, -3, 9)
+    rank = 10 if estimator.rank == "auto" else int(estimator.rank)
+    rank = min(rank, *observations.shape)
     lines = []
     for mu in mus:
-        errors, converged = path.errors(float(mu))
-        lines.append(np.where(converged, errors / size, np.nan))
+        found = held.folds(float(mu), rank)
+        weights = np.array([weight for _, weight, _ in found])
+        sound = [one.converged or one.settled for _, _, one in found]
+        lines.append(np.where(sound, [error for error, _, _ in found], np.nan))
     folds = np.array(lines).T
     _warn_of_gaps(mus, np.isnan(folds).any(axis=0))
-    mean = size @ folds / size.sum()
+    mean = weights @ folds / weights.sum()
     spread = folds.std(axis=0, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else mean * np.inf
     return MuPath(mus, {"cv": mean}, {"cv": spread}, "cross-validation")
+
+
+def _flags(index: Any, m: int) -> NDArray[np.bool_]:
+    """Positions or flags, as flags."""
+    out = np.zeros(m, dtype=bool)
+    out[index] = True
+    return out
 
 
 def _warn_of_gaps(mus: Floats, missing: NDArray[np.bool_]) -> None:
