@@ -132,7 +132,7 @@ def test_a_completed_table_takes_new_items():
     table = pd.DataFrame(RNG.normal(size=(5, 4)), index=WORDS)
     table.iloc[2, 1] = np.nan
     words = kf.kernels.from_function(shared, WORDS, labels=WORDS)
-    done = kf.complete(table, rows=words, mu=1.0)
+    done = kf.complete(table, method="kkmcex", rows=words, mu=1.0)
     assert done.extrapolate(rows=["lemon", "tricks"]).shape == (2, 4)
 
 

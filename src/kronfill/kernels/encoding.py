@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,7 +31,10 @@ from kronfill.data.arrays import own_sparse
 from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import FeatureError, KronfillWarning, NonFiniteError, ShapeError
 
-__all__ = ["KINDS", "ArrayEncoder", "FrameEncoder", "as_matrix"]
+__all__ = [
+    "KINDS", "ArrayEncoder", "ColumnEncoder", "FrameEncoder", "as_matrix", "columns_as_numbers",
+    "columns_of",
+]  # fmt: skip
 
 KINDS = frozenset({"number", "bool", "date", "category"})
 """What a column of a data frame may hold."""
@@ -62,8 +67,30 @@ class ArrayEncoder(Stored):
         return values
 
 
+class ColumnEncoder(Stored, ABC):
+    """Encodes columns of a data frame that it knows by name.
+
+    A line without a value is encoded as NaN where zeros would tell something: a kernel takes the
+    item for one of which it knows nothing.
+
+    Attributes
+    ----------
+    kinds : dict
+        The columns that it needs, by what they hold.
+    width : int
+        Number of encoded features.
+    """
+
+    kinds: dict[str, list[Any]]
+    width: int
+
+    @abstractmethod
+    def encode(self, new: Any) -> Any:
+        """Return the features of new items as an array or a sparse matrix."""
+
+
 @dataclass(frozen=True)
-class FrameEncoder(Stored):
+class FrameEncoder(ColumnEncoder):
     """Encodes the columns of a data frame by name, with what was learnt from the known items."""
 
     columns: tuple[Any, ...]
@@ -128,25 +155,11 @@ class FrameEncoder(Stored):
 
     def encode(self, new: Any) -> Any:
         """Return the features of new items as an array or a sparse matrix."""
-        wanted = ", ".join(repr(name) for name in self.columns)
-        if not is_frame(new):
-            msg = (
-                "The kernel was built from a data frame; give new items as one with the columns "
-                f"{wanted}, got {type(new).__name__}."
-            )
-            raise FeatureError(msg)
-        table = as_pandas(new)
-        missing = [name for name in self.columns if name not in table.columns]
-        if missing:
-            msg = (
-                f"New items lack the columns {missing}; needed are {wanted}. One item is a data "
-                "frame with one line: frame.iloc[[0]]."
-            )
-            raise FeatureError(msg)
+        table = columns_of(new, self.columns)
         if len(table) == 0:
             empty = np.zeros((0, self.width))
             return empty if self.dense else sparse.csr_array(empty)
-        frame, kinds = columns_as_numbers(table[list(self.columns)])
+        frame, kinds = columns_as_numbers(table)
         self._refuse_other_kinds(kinds)
         _refuse_infinite(frame, self.kinds)
         return self._encoded(frame)
@@ -185,6 +198,26 @@ class FrameEncoder(Stored):
                         f"items it is {before[name]!r}; convert it to the same type."
                     )
                     raise FeatureError(msg)
+
+
+def columns_of(new: Any, columns: Sequence[Any]) -> Any:
+    """Return some columns of what describes new items, a data frame of pandas."""
+    wanted = ", ".join(repr(name) for name in columns)
+    if not is_frame(new):
+        msg = (
+            "The kernel was built from a data frame; give new items as one with the columns "
+            f"{wanted}, got {type(new).__name__}."
+        )
+        raise FeatureError(msg)
+    table = as_pandas(new)
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        msg = (
+            f"New items lack the columns {missing}; needed are {wanted}. One item is a data "
+            "frame with one line: frame.iloc[[0]]."
+        )
+        raise FeatureError(msg)
+    return table[list(columns)]
 
 
 def _learnt(frame: Any, kinds: dict[str, list[Any]], scale: bool) -> tuple[Floats, Floats]:

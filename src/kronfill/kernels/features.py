@@ -15,7 +15,13 @@ from kronfill.data.arrays import frozen, nbytes_of
 from kronfill.data.reading.frames import as_pandas, frame_labels, is_frame
 from kronfill.errors import FeatureError
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.encoding import KINDS, ArrayEncoder, FrameEncoder, as_matrix
+from kronfill.kernels.encoding import (
+    KINDS,
+    ArrayEncoder,
+    ColumnEncoder,
+    FrameEncoder,
+    as_matrix,
+)
 
 __all__ = ["FeatureKernel", "FeatureTable"]
 
@@ -32,7 +38,7 @@ class FeatureTable(Stored):
         The encoded features, read-only.
     labels : tuple or None
         The index of the data frame they came from, if it has one of its own.
-    encoder : ArrayEncoder or FrameEncoder
+    encoder : ArrayEncoder or ColumnEncoder
         What encodes new items.
 
     Examples
@@ -50,11 +56,11 @@ class FeatureTable(Stored):
 
     values: Any
     labels: tuple[Any, ...] | None
-    encoder: ArrayEncoder | FrameEncoder
+    encoder: ArrayEncoder | ColumnEncoder
     stored: ClassVar[Tests] = {
         "values": either(floats(2), sparse_floats),
         "labels": label_tuple,
-        "encoder": of(ArrayEncoder, FrameEncoder),
+        "encoder": of(ArrayEncoder, ColumnEncoder),
     }
 
     def __post_init__(self) -> None:
@@ -90,7 +96,7 @@ class FeatureTable(Stored):
         -------
         FeatureTable
         """
-        encoder: ArrayEncoder | FrameEncoder
+        encoder: ArrayEncoder | ColumnEncoder
         if is_frame(features):
             table = as_pandas(features)
             encoder, values = FrameEncoder.fit(table, scale, kinds)
@@ -214,10 +220,22 @@ class FeatureKernel(Kernel):
         return self._selves(self._points(rows))
 
     def _cross(self, new: Any, cols: Index | None) -> Floats:
-        return self._evaluate(self._new_points(new), self._points(cols))
+        points, right = self._new_points(new), self._points(cols)
+        known = _known(points)
+        if known is None:
+            return self._evaluate(points, right)
+        out = np.zeros((points.shape[0], right.shape[0]))
+        out[known] = self._evaluate(points[known], right)
+        return out
 
     def _new_diagonal(self, new: Any) -> Floats:
-        return self._selves(self._new_points(new))
+        points = self._new_points(new)
+        known = _known(points)
+        if known is None:
+            return self._selves(points)
+        out = np.zeros(points.shape[0])
+        out[known] = self._selves(points[known])
+        return out
 
     def _evaluate(self, left: Any, right: Any) -> Floats:
         if left.shape[0] == 0 or right.shape[0] == 0:
@@ -226,3 +244,14 @@ class FeatureKernel(Kernel):
 
     def _take(self, items: Index, labels: tuple[Any, ...] | None) -> Kernel:
         return self._with(n=items.size, labels=labels, _table=self._table.take(items))
+
+
+def _known(points: Any) -> Index | None:
+    """New items of which something is known: their features are not NaN. None for all."""
+    if not sparse.issparse(points):
+        missing = np.isnan(points).any(axis=1)
+    elif np.isnan(points.data).any():
+        missing = np.isnan(points.sum(axis=1))
+    else:
+        return None
+    return np.flatnonzero(~missing) if missing.any() else None

@@ -33,9 +33,31 @@ LONG = {
 }  # fmt: skip
 
 
+OTHER_NAMES = {"user": "a", "movie": "b", "rating": "c"}
+FAULTY = {"a value missing": "has no value", "an entry twice": "may be observed once"}
+
+
 @pytest.mark.parametrize("case", LONG)
 def test_a_long_table_is_not_taken_as_a_wide_one(case):
+    """Where the names of its columns do not tell."""
+    table = LONG[case]
+    if case == "polars":
+        table = table.rename(OTHER_NAMES)
+    elif case != "stacked":
+        table = table.rename(columns=OTHER_NAMES)
     with pytest.raises(DataError, match=r"As a long one.*As a wide one.*row=.*from_matrix"):
+        kf.complete(table, **MC)
+
+
+@pytest.mark.parametrize("case", sorted(set(LONG) - set(FAULTY) - {"with a time", "stacked"}))
+def test_a_long_table_is_known_by_the_names_of_its_columns(case):
+    named = kf.complete(LONG[case], row="user", col="movie", value="rating", **MC)
+    pd.testing.assert_frame_equal(kf.complete(LONG[case], **MC).filled, named.filled)
+
+
+@pytest.mark.parametrize("case", FAULTY)
+def test_a_long_table_with_a_fault_is_refused(case):
+    with pytest.raises(DataError, match=FAULTY[case]):
         kf.complete(LONG[case], **MC)
 
 
@@ -55,7 +77,7 @@ def test_both_readings_can_be_asked_for(make):
 def test_labels_that_are_text_point_to_the_same_words():
     named = RATINGS.assign(user=["ann", "ann", "bob", "cid"])
     with pytest.raises(DataError, match=r"row=, col= and value= name its columns"):
-        kf.complete(named, **MC)
+        kf.complete(named.rename(columns=OTHER_NAMES), **MC)
     done = kf.complete(named, row="user", col="movie", value="rating", **MC)
     assert list(done.filled.index) == ["ann", "bob", "cid"]
 

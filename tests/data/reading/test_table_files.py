@@ -321,8 +321,10 @@ def test_missing_features(tmp_path):
         side(tmp_path, text)
     frame = side(tmp_path, text, impute="mean").build()
     assert frame.loc["q"].tolist() == [2.0, pd.Timestamp("2024-01-02"), "u", True]
-    with pytest.raises(FeatureError, match="is empty"):
-        side(tmp_path, "id,x\np,\n", impute="mean")
+    assert "x (empty, left out)" in side(tmp_path, "id,x\np,\n", impute="mean").words
+    gaps = side(tmp_path, text, impute="none")
+    assert gaps.words.endswith("c (1 category, 1 missing), b (yes or no, 1 missing)")
+    assert gaps.build().loc["q"].isna().all()
     assert side(tmp_path, text, ignore=["x", "d", "b"], impute="mean").words.startswith(
         "1 feature "
     )

@@ -12,6 +12,7 @@ from kronfill._optional import needed
 from kronfill._types import Floats, Index
 from kronfill.data.amounts import count_of
 from kronfill.data.arrays import listing
+from kronfill.data.reading.column_kinds import PLAIN, feature_words, recognise
 from kronfill.data.reading.file_table import MISSING, FileTable, label_text
 from kronfill.errors import (
     DataError,
@@ -25,7 +26,7 @@ __all__ = ["HOLDS", "SIDES", "SideFile", "read_new_similarities", "read_side"]
 SIDES = ("features", "edges", "similarity")
 HOLDS = "kronfill holds"
 """Attribute of a data frame that says what it holds, where that was settled."""
-IMPUTE = ("error", "mean")
+IMPUTE = ("none", "mean", "error")
 ENDS = (("source", "target"), ("from", "to"), ("node1", "node2"), ("a", "b"))
 """Names of the first two columns by which an edge list is known."""
 DATE_FORMATS = ("ISO8601", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
@@ -33,7 +34,8 @@ SEVERAL = 5
 """From so many lines on, a text that never repeats is likely to be a name."""
 MOSTLY = 0.5
 """With up to this share of other text, a column was likely meant to hold numbers or dates."""
-_KIND_NAMES = {"number": "numbers", "bool": "yes or no", "date": "dates", "category": "categories"}
+_AS_TEXT = ("category", "code", "labels", "text", "smiles", "protein", "nucleotide")
+"""What is read as it is written."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,7 @@ def read_side(
     ignore: Sequence[str] = (),
     impute: str = "error",
     kinds: Mapping[str, str] | None = None,
+    said: Mapping[str, str] | None = None,
 ) -> SideFile:
     r"""Read side information, whatever its kind.
 
@@ -95,12 +98,14 @@ def read_side(
         Column with the labels; the first by default.
     ignore : sequence of str
         Columns that are no features.
-    impute : {"error", "mean"}, default="error"
+    impute : {"error", "mean", "none"}, default="error"
         What to do with missing features: "mean" takes the mean of numbers and dates and the most
-        frequent of categories.
+        frequent of categories, "none" leaves the gaps.
     kinds : mapping of str to str, optional
-        What each feature is, of "number", "bool", "date" and "category", where that is known
-        already: new items are read as the known ones were.
+        What each feature is, such as "number" or "category", where that is known already: new
+        items are read as the known ones were.
+    said : mapping of str to str, optional
+        What some features are, where they would be taken for something else.
 
     Returns
     -------
@@ -137,7 +142,9 @@ def read_side(
     labels, names = _items(table, index)
     if kind == "similarity" or (kind is None and set(names) == set(labels) and not ignore):
         return _similarity(table, labels, names)
-    return _features(table, labels, [n for n in names if n not in ignore], impute, kinds or {})
+    return _features(
+        table, labels, [n for n in names if n not in ignore], impute, kinds or {}, said or {}
+    )
 
 
 def read_new_similarities(
@@ -199,6 +206,7 @@ def _features(
     names: list[str],
     impute: str,
     kinds: Mapping[str, str],
+    said: Mapping[str, str],
 ) -> SideFile:
     pd = needed("pandas", "Side information")
     if not names:
@@ -210,36 +218,32 @@ def _features(
         msg = f"{table.path} lacks the columns by which the known items are described: {named}."
         raise FeatureError(msg)
     names = list(kinds) or names
-    found: dict[str, str] = {}
+    wanted = {name: kind for name, kind in {**said, **kinds}.items() if name in names}
+    raw: dict[str, str] = {}
     columns = {}
     for name in names:
-        found[name], column = _column(table, name, kinds.get(name), pd)
-        columns[name] = _imputed(table, name, column, found[name], impute)
+        raw[name], columns[name] = _column(table, name, wanted.get(name), pd)
+    found = recognise(pd.DataFrame(columns), wanted)
+    for name, one in found.items():
+        if one.kind == "code" and raw[name] == "number":  # as it is written: 01234
+            raw[name], columns[name] = _column(table, name, "code", pd)
+        if one.kind in (*PLAIN, "date") or impute == "error":
+            columns[name] = _imputed(table, name, columns[name], raw[name], impute)
     doubts = [
         doubt
-        for name in names
-        if found[name] == "category" and not kinds
-        for doubt in _doubts(table, name, columns[name], pd)
+        for name, one in found.items()
+        if one.kind == "category" and name not in wanted
+        for doubt in _doubts(table, name, columns[name].dropna(), pd)
     ]
-    words = ", ".join(_told(name, found[name], columns[name]) for name in names[:8])
-    more = "" if len(names) <= 8 else f", and {len(names) - 8} more"
     count = f"{count_of(len(names), 'feature')} of {count_of(len(labels), 'item')}"
+    words = f"{count}: {feature_words(found)}"
 
     def make(index: list[Any]) -> Any:
         frame = pd.DataFrame(columns).set_axis(pd.Index(index, tupleize_cols=False), axis=0)
         frame.attrs[HOLDS] = "features"  # even if columns and lines have the same labels
         return frame
 
-    return SideFile(table, "features", labels, f"{count}: {words}{more}", make, tuple(doubts))
-
-
-def _told(name: str, kind: str, column: Any) -> str:
-    text = (
-        count_of(column.nunique(), "category", "categories")
-        if kind == "category"
-        else _KIND_NAMES[kind]
-    )
-    return f"{name} ({text})"
+    return SideFile(table, "features", labels, words, make, tuple(doubts))
 
 
 def _doubts(table: FileTable, name: str, texts: Any, pd: Any) -> Iterator[str]:
@@ -257,7 +261,7 @@ def _doubts(table: FileTable, name: str, texts: Any, pd: Any) -> Iterator[str]:
         odd = np.flatnonzero(~fits.to_numpy())
         if not 0 < odd.size <= MOSTLY * len(texts):
             continue
-        line, cell = odd[0] + 2, texts.iloc[odd[0]]
+        line, cell = texts.index[odd[0]] + 2, texts.iloc[odd[0]]
         if not any(letter.isalnum() for letter in cell):
             msg = (
                 f"{table.path}, column {name!r}, line {line}: {cell!r} stands among {what}. Leave "
@@ -277,7 +281,7 @@ def _column(table: FileTable, name: str, wanted: str | None, pd: Any) -> tuple[s
 
     j = table.position(name)
     column = table.column(j)
-    if wanted == "category":
+    if wanted in _AS_TEXT:
         return "category", _texts(table, j, pd)
     if pa.types.is_boolean(column.type):
         return "bool", pd.Series(column.to_pylist(), dtype=object)
@@ -335,14 +339,16 @@ def _dates(table: FileTable, name: str, texts: Any, pd: Any) -> Any:
 
 def _imputed(table: FileTable, name: str, column: Any, kind: str, impute: str) -> Any:
     missing = np.flatnonzero(column.isna().to_numpy())
+    if missing.size and impute == "none":
+        return column
     if not missing.size:
         return column.astype(bool) if kind == "bool" else column
     if impute == "error":
         lines = listing([str(k + 2) for k in missing[:3].tolist()], missing.size)
         msg = (
-            f"{table.path}: column {name!r} has no value at line {lines}. Fill the gaps in, let "
-            "them be replaced by the mean of the column (--impute mean), or leave the column out "
-            f"(--ignore {name!r})."
+            f"{table.path}: column {name!r} has no value at line {lines}. Fill the gaps in, do "
+            "without what is missing (--impute none), let it be replaced by the mean of the column "
+            f"(--impute mean), or leave the column out (--ignore {name!r})."
         )
         raise FeatureError(msg)
     if missing.size == len(column):
