@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 
 import kronfill as kf
 from kronfill.bounds import sampling_test
-from kronfill.bounds.sampling import _moments, _unlike, holdout_p_value
+from kronfill.bounds.sampling import _unlike, holdout_p_value
+from kronfill.masks.uniformity import _moments
 
 
 @pytest.mark.parametrize(("shape", "m"), [((3, 4), 5), ((2, 5), 7), ((4, 3), 2), ((5, 2), 9)])

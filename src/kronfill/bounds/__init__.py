@@ -19,6 +19,7 @@ from kronfill.bounds.classes.nuclear import IMCBall, KMCBall, NuclearBall
 from kronfill.bounds.classes.rkhs import LocalBall, RKHSBall, TrainingSpan
 from kronfill.bounds.complexity.monte_carlo import MonteCarlo
 from kronfill.bounds.losses import Absolute, Loss, Square, Truncated, generalization_error
+from kronfill.bounds.new_rows import NewItemsCertificate, new_items_certificate
 from kronfill.bounds.sampling import SamplingTest, sampling_test
 from kronfill.bounds.splits import Sizes, Split
 from kronfill.bounds.theorems import theorem_1, theorem_2, theorem_3, theorem_4
@@ -37,6 +38,7 @@ __all__ = [
     "LocalBall",
     "Loss",
     "MonteCarlo",
+    "NewItemsCertificate",
     "NuclearBall",
     "RKHSBall",
     "SamplingTest",
@@ -49,6 +51,7 @@ __all__ = [
     "certificate",
     "generalization_bound",
     "generalization_error",
+    "new_items_certificate",
     "sampling_test",
     "theorem_1",
     "theorem_2",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from textwrap import fill
 from types import MappingProxyType
 from typing import Any
@@ -12,17 +11,20 @@ from typing import Any
 import numpy as np
 
 from kronfill.bounds.bound import Assumption, Bound
+from kronfill.bounds.checking import check_labels, check_loss, check_values
 from kronfill.bounds.choices import Origin, origin
 from kronfill.bounds.complexity.monte_carlo import check_delta
 from kronfill.bounds.losses import Loss, Square, as_loss, as_value_range
-from kronfill.bounds.routes import Case, Route, class_routes, holdout_route
+from kronfill.bounds.routes import HOLDOUT, Case, Route, class_routes, holdout_route
 from kronfill.bounds.sampling import SamplingTest, holdout_p_value, sampling_test
 from kronfill.bounds.splits import Sizes, Split
 from kronfill.data import Observations
-from kronfill.errors import DataError, LabelError, ParameterError
+from kronfill.errors import ParameterError
 
 __all__ = ["Certificate", "certificate"]
 
+MOST = 0.9
+"""Share of delta that the hold-out gets if there are other routes."""
 LEVEL = 1e-6
 """A hold-out whose row and column counts are less likely than this was not drawn at random."""
 
@@ -54,6 +56,14 @@ class Certificate:
         Range that all values obey.
     reason : str
         Why nothing is proved, or empty.
+    variance : float
+        Variance of the observed values: what predicting their mean would cost.
+    holdout_loss : float or None
+        Mean loss on the hold-out, if there is one: the best guess of what ``value`` bounds.
+    holdout_size : int
+        Number of its entries.
+    about : str
+        Of which model it speaks, where there are several.
     """
 
     delta: float
@@ -65,6 +75,10 @@ class Certificate:
     assumptions: tuple[Assumption, ...]
     candidates: tuple[Bound, ...]
     reason: str = field(default="")
+    variance: float = field(default=np.nan)
+    holdout_loss: float | None = field(default=None)
+    holdout_size: int = field(default=0)
+    about: str = field(default="")
 
     @property
     def _best(self) -> Bound | None:
@@ -79,6 +93,27 @@ class Certificate:
     def name(self) -> str:
         """The theorem used."""
         return "none" if self._best is None else self._best.name
+
+    @property
+    def class_value(self) -> float:
+        """What the theorems about the class of the model prove; infinite if they do not apply."""
+        values = (bound.value for bound in self.candidates if bound.name != HOLDOUT)
+        return min(values, default=np.inf)
+
+    @property
+    def beside(self) -> str:
+        """What to compare the value with: spread of the data, hold-out, class-based theorems."""
+        parts = [f"The variance of the observed values is {self.variance:.4g}"]
+        if self.holdout_loss is not None:
+            parts.append(
+                f"the mean loss on the {self.holdout_size:,} held-out entries is "
+                f"{self.holdout_loss:.4g}"
+            )
+        if np.isfinite(self.class_value):
+            parts.append(f"the theorems about its class give {self.class_value:.4g}")
+        else:
+            parts.append("the theorems about its class give nothing here")
+        return "; ".join(parts) + "."
 
     @property
     def terms(self) -> Mapping[str, float]:
@@ -120,6 +155,8 @@ class Certificate:
         elif isinstance(self.loss, Square):
             error = np.sqrt(self.value / self.loss.scale)
             text += f" The root mean square error is then at most {error:.3g}."
+        if self.about:
+            text += f" {self.about}"
         if not self.valid:
             text += " IT DOES NOT APPLY HERE: an assumption fails, see below."
         return text
@@ -129,6 +166,8 @@ class Certificate:
         parts = [f"{value:.4g} {name}" for name, value in self.terms.items()]
         if parts:
             lines.append(fill(f"It is the sum of {', '.join(parts)}.", 100))
+        if not np.isnan(self.variance):
+            lines.append(fill(self.beside, 100))
         lines.append("Assumptions:")
         lines += [
             fill(str(one), 100, initial_indent="  ", subsequent_indent="      ")
@@ -167,6 +206,7 @@ def certificate(
     holdout: Observations | None = None,
     *,
     kernels: int | str = "fixed",
+    random_state: int = 0,
 ) -> Certificate:
     """Bound the loss of a fitted model on the entries that were not observed.
 
@@ -195,6 +235,9 @@ def certificate(
         hold-out. The ridge weight and the number of factors may be tuned at no cost. Kernels that a
         KernelTuner has learned, and what :func:`~kronfill.selection.choose` has chosen, are known
         for what they are whatever is declared, also after they were cloned, saved or used anew.
+    random_state : int, default=0
+        Seed of the order in which the entries of the hold-out are looked at. Set it beforehand: one
+        that was chosen by its result voids the guarantee.
 
     Returns
     -------
@@ -204,8 +247,11 @@ def certificate(
     -----
     Norms read off the fit are paid for by stratification, additive effects count as part of the
     class, and delta is shared among the bounds tried: Theorems A and A2 for the norm of the model,
-    for its norm and fitted size, for its nuclear norm, Theorem B for the square loss, and bounds
-    for sampling without replacement if there is a hold-out.
+    for its norm and fitted size, for its nuclear norm, Theorem B for the square loss; if there is a
+    hold-out, bets on its losses without replacement, which get nine tenths of delta.
+
+    A smaller value does not mean a better model: see docs/certificates.md for why certificates must
+    not be used to choose kernels.
 
     Examples
     --------
@@ -224,25 +270,29 @@ def certificate(
     limits = as_value_range(value_range)
     check_delta(delta)
     chosen = Square(clip=limits) if loss is None else as_loss(loss)
-    _check_loss(chosen, limits)
+    check_loss(chosen, limits)
     if holdout is not None:
-        _check_values(holdout, limits, "hold-out")
+        check_values(holdout, limits, "hold-out")
     found = origin(estimator, kernels)
     train = _observations(found.model)
-    _check_values(train, limits, "training")
+    check_values(train, limits, "training")
     if holdout is not None:
-        _check_labels(train, holdout)
+        check_labels(train, holdout)
     split = Split.of(train, without=holdout)
     case = Case(found.model, split, limits, chosen)
     drawn = None if holdout is None else holdout_p_value(train, holdout)
-    routes = {} if _is_refused(drawn) else _routes(case, holdout, found.candidates)
-    shares = {name: delta / len(routes) for name in routes}
+    routes = {} if _is_refused(drawn) else _routes(case, holdout, found.candidates, random_state)
+    shares = _shares(routes, delta)
+    values = train.values if holdout is None else np.append(train.values, holdout.values)
     return Certificate(
         delta, chosen, limits, split.sizes, case.train_loss,
         sampling := sampling_test(_all_pairs(train, holdout), shape=train.shape),
         _assumptions(sampling, case, drawn, found.candidates),
         tuple(route(shares[name]) for name, route in routes.items()),
         "" if routes else _why_not(chosen, found, drawn),
+        float(np.var(values)),
+        None if holdout is None else chosen.mean(holdout.values, found.model.predict(holdout)),
+        0 if holdout is None else holdout.m,
     )  # fmt: skip
 
 
@@ -251,7 +301,21 @@ def _is_refused(drawn: float | None) -> bool:
     return drawn is not None and drawn < LEVEL
 
 
-def _routes(case: Case, holdout: Observations | None, candidates: int | None) -> dict[str, Route]:
+def _shares(routes: dict[str, Route], delta: float) -> dict[str, float]:
+    """Delta of each route: equal shares, but most of it for a hold-out."""
+    others = [name for name in routes if name != HOLDOUT]
+    if HOLDOUT not in routes:
+        return {name: delta / len(others) for name in others}
+    if not others:
+        return {HOLDOUT: delta}
+    return {
+        HOLDOUT: MOST * delta, **{name: (1 - MOST) * delta / len(others) for name in others}
+    }  # fmt: skip
+
+
+def _routes(
+    case: Case, holdout: Observations | None, candidates: int | None, seed: int
+) -> dict[str, Route]:
     """All routes that are open; those through a class share their delta among the candidates."""
     routes: dict[str, Route] = {}
     if candidates is not None:
@@ -261,7 +325,7 @@ def _routes(case: Case, holdout: Observations | None, candidates: int | None) ->
         if not np.isfinite(case.loss.bound):
             msg = f"A hold-out needs a loss of finite range, got the {case.loss}; clip it."
             raise ParameterError(msg)
-        routes["hold-out"] = holdout_route(case, holdout)
+        routes[HOLDOUT] = holdout_route(case, holdout, seed)
     return routes
 
 
@@ -291,52 +355,6 @@ def _why_not(loss: Loss, found: Origin, drawn: float | None) -> str:
         f"no theorem covers this model with the {loss}; use a loss of finite range such as "
         "Square(clip=(low, high))"
     )
-
-
-def _check_loss(loss: Loss, limits: tuple[float, float]) -> None:
-    low, high = loss.takes
-    if limits[0] < low or limits[1] > high:
-        msg = (
-            f"The {loss} is for values in [{low:g}, {high:g}], but value_range says that they lie "
-            f"in [{limits[0]:g}, {limits[1]:g}]: one outside would cost more than any bound on "
-            "this loss allows. Clip to the whole range, or cut a loss off that does not clip, "
-            "Truncated(Square(), level)."
-        )
-        raise ParameterError(msg)
-
-
-def _check_values(observations: Any, limits: tuple[float, float], name: str) -> None:
-    if not isinstance(observations, Observations):
-        msg = (
-            f"holdout must be an Observations (rows, cols, values, shape), got "
-            f"{type(observations).__name__}."
-        )
-        raise DataError(msg)
-    low, high = float(observations.values.min()), float(observations.values.max())
-    if low < limits[0] or high > limits[1]:
-        msg = (
-            f"The {name} values go from {low:g} to {high:g}, outside the stated range "
-            f"[{limits[0]:g}, {limits[1]:g}]. State a range that all values are known to obey."
-        )
-        raise DataError(msg)
-
-
-def _check_labels(train: Observations, holdout: Observations) -> None:
-    """Raise if a row or column of the hold-out is another one in the training entries."""
-    for axis, labels, others in (
-        ("row", train.row_labels, holdout.row_labels),
-        ("column", train.col_labels, holdout.col_labels),
-    ):
-        if labels is None or others is None or labels[: len(others)] == others:
-            continue
-        at, (one, other) = next(
-            (at, pair) for at, pair in enumerate(zip_longest(others, labels)) if pair[0] != pair[1]
-        )
-        msg = (
-            f"The hold-out has other {axis}s than the model, or in another order: {axis} {at} is "
-            f"{one!r} in the one and {other!r} in the other. Build it with the model's labels."
-        )
-        raise LabelError(msg)
 
 
 def _all_pairs(train: Observations, holdout: Observations | None) -> tuple[Any, Any]:

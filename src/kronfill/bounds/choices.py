@@ -8,8 +8,10 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from kronfill.auto.model import AutoMC
 from kronfill.bounds.fitted import fitted_form
 from kronfill.errors import ParameterError
+from kronfill.estimators import BayesianKMC
 from kronfill.estimators.base import chosen_from
 from kronfill.estimators.fitted.bilinear import Basis, Combined
 from kronfill.estimators.wrapping import Wrapping
@@ -41,7 +43,7 @@ class Origin:
     """A fitted model, and among how many classes it was chosen by looking at the values."""
 
     model: Any
-    """One of the five methods."""
+    """A fitted method."""
     candidates: int | None
     """1 if nothing was chosen by looking; None if there is no finite list."""
     reason: str
@@ -65,6 +67,8 @@ def origin(estimator: Any, kernels: Any) -> Origin:
         counts += [None] * (found is None)
         searched *= found or 1
         estimator = estimator.best_estimator_
+    if isinstance(estimator, AutoMC | BayesianKMC):
+        return Origin(estimator, None, LEARNED)
     form = fitted_form(estimator)
     if _is_learned(form.row_basis) or _is_learned(form.col_basis):
         return Origin(estimator, None, LEARNED)

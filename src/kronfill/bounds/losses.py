@@ -97,6 +97,32 @@ class Loss(ABC):
         middle = 0.5 * value_range[0] + 0.5 * value_range[1]
         return float(np.max(self(value_range, (middle, middle))))
 
+    def ceilings(self, predictions: Any, value_range: tuple[float, float]) -> Floats:
+        """The largest loss of each prediction, whatever the value in the range.
+
+        Parameters
+        ----------
+        predictions : array-like
+            Predictions.
+        value_range : tuple of float
+            Range (low, high) that all values obey.
+
+        Returns
+        -------
+        ndarray
+            max(high - f, f - low)^2 for the square loss: losses grow with the distance, so that the
+            worst value is an end of the range.
+
+        Examples
+        --------
+        >>> from kronfill.bounds import Square
+        >>> Square(clip=(0, 10)).ceilings([5.0, 9.0, 12.0], (0, 10))
+        array([ 25.,  81., 100.])
+        """
+        shape = np.shape(predictions)
+        low, high = (self(np.full(shape, end), predictions) for end in value_range)
+        return np.maximum(low, high)
+
     @property
     @abstractmethod
     def takes(self) -> tuple[float, float]:

@@ -12,15 +12,18 @@ radii are those of the fit, rounded up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from kronfill.bounds import fitted, holdout
+from kronfill._types import Floats
+from kronfill.bounds import fitted
+from kronfill.bounds.betting import betting_bound
 from kronfill.bounds.bound import Bound
+from kronfill.bounds.ceilings import Ceilings
 from kronfill.bounds.classes.effects import EffectsClass, SumClass, effect_norms
 from kronfill.bounds.classes.hypothesis import HypothesisClass
 from kronfill.bounds.classes.nuclear import KMCBall, NuclearBall
@@ -33,9 +36,12 @@ from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
 
-__all__ = ["Case", "Route", "Strata", "class_routes", "holdout_route", "stratify"]
+__all__ = ["HOLDOUT", "Case", "Route", "Strata", "class_routes", "holdout_route", "stratify"]
 
 LOSS = "loss on the unobserved entries"
+HOLDOUT = "hold-out (betting)"
+BLOCK_FLOATS = 4_000_000
+"""Entries that are predicted at a time."""
 Route = Callable[[float], Bound]
 KINDS: dict[str | None, tuple[str, ...]] = {
     None: (), "mean": ("mean",), "rows": ("mean", "rows"), "cols": ("mean", "cols")
@@ -243,23 +249,33 @@ def _square_route(case: Case, delta: float) -> Bound:
     return Bound.of("Theorem B", LOSS, terms)
 
 
-def holdout_route(case: Case, entries: Observations) -> Route:
-    """The mean loss on held-out entries plus a bound for sampling without replacement."""
-    losses = case.loss(entries.values, case.estimator.predict(entries))
-    population = case.split.sizes.u + entries.m
+def holdout_route(case: Case, entries: Observations, seed: int) -> Route:
+    """The mean loss on held-out entries and a margin: bets on them in an order drawn from a seed.
+
+    Hold-out and unobserved entries are the population, the ceilings of all their losses known.
+    """
+    order = np.random.default_rng(seed).permutation(entries.m)
+    predicted = case.estimator.predict(entries)[order]
+    losses = case.loss(entries.values[order], predicted)
+    ceilings = case.loss.ceilings(predicted, case.value_range)
+    rest = Ceilings.of(_unobserved_ceilings(case, entries), case.loss.bound)
 
     def route(delta: float) -> Bound:
-        third = delta / 3.0
-        uppers = {
-            "Serfling": holdout.serfling(losses, population, case.loss.bound, third),
-            "Hoeffding": holdout.kl_hoeffding(losses, case.loss.bound, third),
-            "empirical Bernstein": holdout.empirical_bernstein(losses, case.loss.bound, third),
-        }
-        name = min(uppers, key=lambda key: uppers[key])
-        value = holdout.rest_mean(uppers[name], losses, population)
         mean = float(np.mean(losses))
-        return Bound.of(
-            f"hold-out ({name})", LOSS, {"hold-out loss": mean, "confidence": value - mean}
-        )
+        margin = betting_bound(losses, ceilings, rest, delta) - mean
+        return Bound.of(HOLDOUT, LOSS, {"hold-out loss": mean, "confidence": margin})
 
     return route
+
+
+def _unobserved_ceilings(case: Case, holdout: Observations) -> Iterator[Floats]:
+    """The largest loss of each entry that was not observed, some rows at a time."""
+    n, l = case.split.shape
+    seen = [np.asarray(part.rows, np.int64) * l + part.cols for part in (case.train, holdout)]
+    codes = np.sort(np.concatenate(seen))
+    step = max(1, BLOCK_FLOATS // l)
+    for first in range(0, n, step):
+        rows = np.arange(first, min(first + step, n))
+        here = codes[slice(*np.searchsorted(codes, (first * l, (first + len(rows)) * l)))]
+        left = np.delete(case.estimator.predict_matrix(rows=rows).ravel(), here - first * l)
+        yield case.loss.ceilings(left, case.value_range)

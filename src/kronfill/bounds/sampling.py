@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,44 +11,12 @@ from kronfill._types import Floats, Index
 from kronfill.bounds.splits import Sizes, Split
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
+from kronfill.masks import SamplingTest, uniformity
 
 __all__ = ["SamplingTest", "holdout_p_value", "sampling_test"]
 
 STEP = 8.0
 """Ratio of neighbouring concentrations of the alternatives to a random hold-out."""
-
-
-@dataclass(frozen=True)
-class SamplingTest:
-    """Result of :func:`sampling_test`.
-
-    Attributes
-    ----------
-    p_value : float
-        Small if counts are too uneven, or too even, for a uniformly random mask; both axes are
-        accounted for.
-    row_p, col_p : float
-        The same for rows and for columns alone.
-    alpha : float
-        Level below which the mask is called incompatible.
-    """
-
-    p_value: float
-    row_p: float
-    col_p: float
-    alpha: float
-
-    @property
-    def compatible(self) -> bool:
-        """Whether uniform sampling is not rejected."""
-        return self.p_value >= self.alpha
-
-    def __str__(self) -> str:
-        verdict = "compatible" if self.compatible else "NOT compatible"
-        return (
-            f"the observed mask is {verdict} with uniform sampling "
-            f"(p = {self.p_value:.2g} from row and column counts)"
-        )
 
 
 def sampling_test(observed: Any, *, shape: Any = None, alpha: float = 0.001) -> SamplingTest:
@@ -92,11 +57,7 @@ def sampling_test(observed: Any, *, shape: Any = None, alpha: float = 0.001) -> 
         msg = f"alpha must be between 0 and 1, got {alpha!r}."
         raise ParameterError(msg)
     split = Split.of(observed, shape=shape)
-    n, l = split.shape
-    row_p = _two_sided(np.bincount(split.rows, minlength=n).astype(float), l)
-    col_p = _two_sided(np.bincount(split.cols, minlength=l).astype(float), n)
-    both = min(1.0, 2.0 * min(row_p, col_p))
-    return SamplingTest(both, row_p, col_p, alpha)
+    return uniformity(split.rows, split.cols, split.shape, alpha)
 
 
 def holdout_p_value(train: Observations, holdout: Observations) -> float:
@@ -155,41 +116,3 @@ def _unlike(taken: Index, total: Index) -> tuple[float, float]:
 def _kl(share: Floats, rate: Any) -> Floats:
     """Relative entropy of two coins."""
     return np.asarray(rel_entr(share, rate) + rel_entr(1 - share, 1 - rate))
-
-
-def _two_sided(counts: Floats, width: int) -> float:
-    """Two-sided p-value of the spread of the counts of items that have ``width`` entries each."""
-    from scipy.stats import chi2
-
-    mean, variance = _moments(len(counts), width, int(counts.sum()))
-    if mean <= 0.0 or variance <= 1e-12 * mean**2:
-        return 1.0  # one item, or all entries observed: the counts cannot vary
-    spread = float(np.sum((counts - counts.mean()) ** 2))
-    scale, freedom = variance / (2 * mean), 2 * mean**2 / variance
-    upper = float(chi2.sf(spread / scale, freedom))
-    return float(min(1.0, 2 * min(upper, 1 - upper)))
-
-
-def _moments(items: int, width: int, m: int) -> tuple[float, float]:
-    """Mean and variance of the sum of squared deviations, for m of items x width entries.
-
-    The sum is Y + m - m^2 / items with Y the number of ordered pairs of observed entries that share
-    an item; Y^2 counts pairs of pairs that have two, one or no entry in common. In fractions: the
-    variance is the small difference of two numbers of the size of m^4.
-    """
-    seen = [_falling_ratio(m, items * width, k) for k in range(5)]
-    w2, w3, w4 = (_falling(width, k) for k in (2, 3, 4))
-    mean = items * w2 * seen[2]
-    disjoint = items * w4 + items * (items - 1) * w2**2
-    second = 2 * mean + 4 * items * w3 * seen[3] + disjoint * seen[4]
-    return float(mean + m - Fraction(m**2, items)), float(second - mean**2)
-
-
-def _falling(x: int, k: int) -> int:
-    """Falling factorial x (x - 1) ... (x - k + 1)."""
-    return prod(max(x - i, 0) for i in range(k))
-
-
-def _falling_ratio(m: int, n: int, k: int) -> Fraction:
-    """Probability that k given entries of n are all among m drawn ones."""
-    return prod((Fraction(max(m - i, 0), max(n - i, 1)) for i in range(k)), start=Fraction(1))
