@@ -11,7 +11,7 @@ from kronfill.errors import NonFiniteError
 from kronfill.estimators.base import KernelRegressor, MatrixRegressor
 from kronfill.estimators.factorised import FactorisedRegressor
 from kronfill.estimators.folds import left_out
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor
+from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor
 from kronfill.estimators.updates import dual
 
 METHODS = (kf.KKMCEX, kf.RRMCEX, kf.KMC, kf.IMC, kf.MC)

@@ -335,3 +335,19 @@ def test_sparse_features_that_are_too_wide_for_an_array():
     wide = sparse.csr_array((N, 10**12))
     with pytest.raises(MemoryLimitError, match=r"1000000000000 features of .* dense matrix"):
         kf.IMC(wide, PHI_H, P, 0.2).fit(X, Y)
+
+
+@pytest.mark.parametrize("center", [None, "mean"])
+@pytest.mark.parametrize("scale", [1.0, 1e20])
+def test_rough_sweeps_in_single_precision_end_where_exact_ones_do(center, scale, monkeypatch):
+    """Where numbers are of unusual size they are made in double precision."""
+    rng = np.random.default_rng(0)
+    kernels = [np.exp(-np.abs(np.subtract.outer(x, x))) for x in (np.arange(90), np.arange(40))]
+    X = np.argwhere(rng.random((90, 40)) < 0.5)
+    y = scale * np.sin(X[:, 0] / 9) * np.cos(X[:, 1] / 7)
+    est = kf.KMC(*kernels, rank=5, mu=0.3 * scale, center=center).fit(X, y)
+    monkeypatch.setattr("kronfill.solvers.half_steps.ROUGH_FROM", 10**9)
+    exact = kf.KMC(*kernels, rank=5, mu=0.3 * scale, center=center).fit(X, y)
+    assert est.objective_ == pytest.approx(exact.objective_, rel=1e-3)
+    gap = np.abs(est.predict_matrix() - exact.predict_matrix()).max()
+    assert gap <= 0.02 * np.abs(exact.predict_matrix()).max()

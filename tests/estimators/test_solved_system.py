@@ -64,7 +64,7 @@ def test_standard_deviations_do_not_factorise_again(made, center, weighted, solv
 
 
 def test_thin_kernels_use_the_system_of_the_fit_too(made, monkeypatch):
-    monkeypatch.setattr("kronfill.estimators.posterior.SMALL_SYSTEM", 0)
+    monkeypatch.setattr("kronfill.estimators.gaussian_process.posterior.SMALL_SYSTEM", 0)
     _, _, X, y, _ = problem()
     k, l = (kf.kernels.linear(np.random.default_rng(1).random((n, 2))) for n in (9, 8))
     every = np.argwhere(np.ones((9, 8)))
@@ -77,7 +77,7 @@ def test_thin_kernels_use_the_system_of_the_fit_too(made, monkeypatch):
 
 @pytest.mark.parametrize("center", CENTERS)
 def test_reduced_rank_uses_the_normal_equations_of_the_fit(made, center, monkeypatch):
-    monkeypatch.setattr("kronfill.estimators.posterior.SMALL_SYSTEM", 0)
+    monkeypatch.setattr("kronfill.estimators.gaussian_process.posterior.SMALL_SYSTEM", 0)
     kw, kh, X, y, w = problem()
     est = kf.RRMCEX(kw, kh, 3, 2, mu=0.1, center=center).fit(X, y, sample_weight=w)
     before = len(made)

@@ -5,11 +5,36 @@ has to provide. What a fit leaves behind is in ``fitted``, what observations tha
 to it in ``updates``. Solvers, criteria and posteriors are rooms of their own.
 """
 
-from kronfill.estimators.conformal import ConformalRegressor
+from kronfill.estimators.bayesian_kmc import BayesianKMC
+from kronfill.estimators.conformal import (
+    ConformalClassifier,
+    ConformalCounts,
+    ConformalRegressor,
+)
+from kronfill.estimators.generalized import (
+    KKMCEXClassifier,
+    KKMCEXOrdinal,
+    KKMCEXPoisson,
+    LinkedRegressor,
+)
 from kronfill.estimators.imc import IMC
 from kronfill.estimators.kkmcex import KKMCEX
 from kronfill.estimators.kmc import KMC
 from kronfill.estimators.mc import MC
 from kronfill.estimators.rrmcex import RRMCEX
 
-__all__ = ["IMC", "KKMCEX", "KMC", "MC", "RRMCEX", "ConformalRegressor"]
+__all__ = [
+    "IMC",
+    "KKMCEX",
+    "KMC",
+    "MC",
+    "RRMCEX",
+    "BayesianKMC",
+    "ConformalClassifier",
+    "ConformalCounts",
+    "ConformalRegressor",
+    "KKMCEXClassifier",
+    "KKMCEXOrdinal",
+    "KKMCEXPoisson",
+    "LinkedRegressor",
+]

@@ -1,7 +1,8 @@
 """What a method has to provide, and what it gets for it: input, prediction, scikit-learn.
 
 A method is a subclass of :class:`MatrixRegressor`, or of :class:`KernelRegressor` if it has a
-kernel for each axis. It
+kernel for each axis; one that predicts classes is a :class:`MatrixEstimator` that is no regressor.
+It
 
 * stores its parameters in ``__init__``, unchanged;
 * checks them in ``_validated_sides``, and returns what is known about each axis;
@@ -45,13 +46,13 @@ from kronfill.kernels import as_kernel, identity
 from kronfill.kernels.base import Kernel
 from kronfill.ridge.effects import AdditiveEffects
 
-__all__ = ["KernelRegressor", "MatrixRegressor"]
+__all__ = ["KernelRegressor", "MatrixEstimator", "MatrixRegressor"]
 
 Kernels = tuple[Kernel | None, Kernel | None]
 
 SMALL = 500
 """Up to this many observations more threads cost more than they save."""
-AT_TIMES = ("feature_names_in_", "observations_", "dual_coef_", "_from_table")
+AT_TIMES = ("feature_names_in_", "observations_", "dual_coef_", "mu_search_", "_from_table")
 """What one fit of an estimator may set and the next may not."""
 
 
@@ -76,8 +77,8 @@ class FittedForm(Protocol):
         ...
 
 
-class MatrixRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of all methods: a regressor on (row, column) index pairs."""
+class MatrixEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all methods: an estimator on (row, column) index pairs."""
 
     _model: FittedForm
     _chosen_from: int
@@ -183,31 +184,6 @@ class MatrixRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         return self._model.pairs(*index_pairs(self, X))
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Coefficient of determination R^2 of the prediction.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, 2) or Observations
-            Entries to predict.
-        y : array-like of shape (t,), optional
-            Their values; left out when ``X`` is an :class:`~kronfill.Observations`.
-        sample_weight : array-like of shape (t,), optional
-            Weights.
-
-        Returns
-        -------
-        float
-        """
-        if isinstance(X, Observations):
-            sample_weight = weights_of(X, y, sample_weight)
-            y = X.values
-        if y is None:
-            raise ParameterError(self._needs_y("score"))
-        if sample_weight is not None:
-            sample_weight = finite_array(sample_weight, "sample_weight")
-        return float(super().score(X, finite_array(y, "y"), sample_weight=sample_weight))
-
     # Beyond scikit-learn.
 
     def predict_matrix(self, rows: Any = None, cols: Any = None) -> Floats:
@@ -271,6 +247,17 @@ class MatrixRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         assert isinstance(self._model, Bilinear)
         return self._model
 
+    def _to_score(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+        """Values and weights that ``score`` was given, or those of the observations."""
+        if isinstance(X, Observations):
+            sample_weight = weights_of(X, y, sample_weight)
+            y = X.values
+        if y is None:
+            raise ParameterError(self._needs_y("score"))
+        if sample_weight is not None:
+            sample_weight = finite_array(sample_weight, "sample_weight")
+        return y, sample_weight
+
     def _needs_y(self, method: str) -> str:
         return (
             f"{type(self).__name__}.{method} requires y to be passed, but the target y is None; "
@@ -294,6 +281,29 @@ class MatrixRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
 
+class MatrixRegressor(RegressorMixin, MatrixEstimator):  # type: ignore[misc]
+    """A regressor on (row, column) index pairs."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of the prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 2) or Observations
+            Entries to predict.
+        y : array-like of shape (t,), optional
+            Their values; left out when ``X`` is an :class:`~kronfill.Observations`.
+        sample_weight : array-like of shape (t,), optional
+            Weights.
+
+        Returns
+        -------
+        float
+        """
+        y, weights = self._to_score(X, y, sample_weight)
+        return float(super().score(X, finite_array(y, "y"), sample_weight=weights))
+
+
 class KernelRegressor(MatrixRegressor):
     """A method with one kernel per axis."""
 
@@ -303,39 +313,41 @@ class KernelRegressor(MatrixRegressor):
 
     def _validated_kernels(self) -> Kernels:
         """Both kernels, checked; None where nothing is known about an axis."""
-        row = None if self.row_kernel is None else as_kernel(self.row_kernel, "row_kernel")
-        if self.col_kernel is self.row_kernel:
-            return row, row
-        return row, None if self.col_kernel is None else as_kernel(self.col_kernel, "col_kernel")
+        return checked_kernels(self.row_kernel, self.col_kernel)
 
 
 # What other modules may ask of a method.
 
 
-def fitted_form(estimator: MatrixRegressor) -> FittedForm:
+def inner_method(estimator: Any) -> Any:
+    """The fitted method inside of one that only tells its values otherwise."""
+    return vars(estimator).get("estimator_", estimator)
+
+
+def fitted_form(estimator: MatrixEstimator) -> FittedForm:
     """The fitted function of row and column."""
     return estimator._model
 
 
-def bilinear_form(estimator: MatrixRegressor) -> Bilinear:
+def bilinear_form(estimator: MatrixEstimator) -> Bilinear:
     """The fitted function as one product, for those who take it apart."""
     return estimator._bilinear()
 
 
-def validated_sides(estimator: MatrixRegressor) -> Any:
+def validated_sides(estimator: MatrixEstimator) -> Any:
     """What is known about rows and columns, None for nothing, once all parameters are checked."""
     return estimator._validated_sides()
 
 
 def validated(
-    estimator: MatrixRegressor, X: Any, y: Any = None, sample_weight: Any = None
+    estimator: MatrixEstimator, X: Any, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, Observations]:
     """What is known about the axes and the observations, as ``fit`` would take them."""
     sides = validated_sides(estimator)
     return sides, estimator._observations(X, y, sample_weight, sides)
 
 
-def index_pairs(estimator: MatrixRegressor, X: Any) -> tuple[Index, Index]:
+def index_pairs(estimator: MatrixEstimator, X: Any) -> tuple[Index, Index]:
     """Row and column indices of entries of the fitted matrix, checked."""
     if isinstance(X, Observations):
         rows, cols = X.rows, X.cols
@@ -353,7 +365,8 @@ def index_pairs(estimator: MatrixRegressor, X: Any) -> tuple[Index, Index]:
 
 def fitted_kernels(estimator: Any) -> Kernels:
     """The kernels of the fit; None where nothing is known, or the method has no kernels."""
-    return estimator._kernels if isinstance(estimator, KernelRegressor) else (None, None)
+    kernels: Kernels = vars(estimator).get("_kernels", (None, None))
+    return kernels
 
 
 def chosen_from(estimator: Any) -> int:
@@ -361,12 +374,20 @@ def chosen_from(estimator: Any) -> int:
     return int(vars(estimator).get("_chosen_from", 1))
 
 
-def mark_chosen(estimator: MatrixRegressor, count: int) -> None:
+def mark_chosen(estimator: MatrixEstimator, count: int) -> None:
     """Note that the method was chosen among ``count`` candidates by looking at values."""
     estimator._chosen_from = count
 
 
 # Small tools of the methods.
+
+
+def checked_kernels(row_kernel: Any, col_kernel: Any) -> Kernels:
+    """Both kernels, checked; None where nothing is known about an axis."""
+    row = None if row_kernel is None else as_kernel(row_kernel, "row_kernel")
+    if col_kernel is row_kernel:
+        return row, row
+    return row, None if col_kernel is None else as_kernel(col_kernel, "col_kernel")
 
 
 def resolved(kernels: Kernels, shape: tuple[int, int]) -> tuple[Kernel, Kernel]:

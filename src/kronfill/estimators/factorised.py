@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
 from kronfill.core.limits import DENSE_HALF_STEP
-from kronfill.criteria.exact import path_minimum
+from kronfill.core.operator import pair_products
+from kronfill.core.threads import one_blas_thread
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import (
     MatrixRegressor,
     check_mu,
     check_rank,
-    few_threads,
+    effects_of,
 )
 from kronfill.estimators.fitted.axes import ObservedFactor
 from kronfill.estimators.fitted.bilinear import Bilinear
@@ -31,25 +30,21 @@ from kronfill.solvers.alternating import (
     ALS,
     Alternation,
     State,
+    Watch,
     alternate,
     given_pair,
     leading_pair,
 )
 from kronfill.solvers.auto import solve_in_factors
 from kronfill.solvers.dense import Cholesky
-from kronfill.solvers.half_steps import FactorAlternation, FactorKernel
+from kronfill.solvers.half_steps import FactorAlternation, FactorKernel, FactorPair
 
 __all__ = [
-    "SMALL", "FactorFit", "FactorisedRegressor", "WarmPath", "alternated", "centred_values",
-    "fit_in_factors", "random_factor", "run_record",
+    "SMALL", "FactorFit", "FactorProblem", "FactorSpaceProblem", "FactorisedRegressor",
+    "alternated", "centred_values", "factor_problem", "random_factor", "run_record",
 ]  # fmt: skip
 
 
-FOLDS = 5
-FOLDS_LIMIT = 20_000
-"""Up to this many observations mu is chosen by cross-validation, beyond by one held-out tenth."""
-TRIAL_SWEEPS = 100
-"""Most sweeps of a trial fit; with a rough tolerance it mostly ends long before."""
 SMALL = 5000
 """Up to this many observations a fit is many short steps: waking threads would take longer."""
 
@@ -64,16 +59,65 @@ class FactorFit:
         F for known and new rows and columns.
     solution : Solution
         How the run ended.
-    start : pair of ndarray
-        What a further run can be given to start from.
     attributes : dict
         What is published of it.
     """
 
     form: Bilinear
     solution: Solution
-    start: tuple[Floats, Floats]
     attributes: dict[str, Any]
+
+
+class FactorProblem(ABC):
+    """A method about to be fitted: what changes neither with mu, nor with the rank.
+
+    Nor with the part of the observations that is fitted to: rows and columns are those of all.
+
+    Parameters
+    ----------
+    sampled : Sampled
+        The observations, over the rows and columns that enter.
+    random_state : object
+        Seed of random starting points.
+    """
+
+    def __init__(self, sampled: Sampled, random_state: Any) -> None:
+        self.sampled = sampled
+        self.shape = sampled.shape
+        """Size of the matrix: all rows and columns."""
+        self._random_state = random_state
+
+    @abstractmethod
+    def alternation(self, sampled: Sampled, mu: float) -> Alternation:
+        """The problem for some of the observations."""
+
+    @abstractmethod
+    def start(self, start: Any, sampled: Sampled, mu: float, rank: int) -> Floats:
+        """Values of H at the columns, for a starting point by name or given."""
+
+    def row_values(self, state: State) -> Floats:
+        """W at the rows."""
+        return state.w
+
+    def col_values(self, state: State) -> Floats:
+        """H at the columns."""
+        return state.h
+
+    def run(
+        self, sampled: Sampled, mu: float, values: Floats, settings: Any, watch: Watch | None = None
+    ) -> tuple[State, Solution]:
+        """Alternate from these values of H."""
+        with one_blas_thread():  # many small products: waking threads takes longer
+            return alternated(self.alternation(sampled, mu), values, sampled, settings, watch)
+
+    def at(self, state: State, rows: Index, cols: Index) -> Floats:
+        """F at index pairs."""
+        out = pair_products(self.row_values(state), self.col_values(state), rows, cols)
+        return out if state.effects is None else out + state.effects.at(rows, cols)
+
+    @abstractmethod
+    def fitted(self, state: State, solution: Solution) -> FactorFit:
+        """What a run has found."""
 
 
 class FactorisedRegressor(MatrixRegressor):
@@ -88,13 +132,8 @@ class FactorisedRegressor(MatrixRegressor):
     H_: Floats
 
     @abstractmethod
-    def _solve(
-        self, observations: Observations, sides: Any, mu: float, settings: Any, start: Any
-    ) -> FactorFit:
-        """Fit with this mu and these settings from a starting point, given or by name.
-
-        ``sides`` is what ``_validated_sides`` returns.
-        """
+    def _factor_problem(self, observations: Observations, sides: Any) -> FactorProblem:
+        """The problem of these observations; ``sides`` is what ``_validated_sides`` returns."""
 
     def _scale(self, sides: Any) -> float:
         """Typical size of the square root of the kernel over entries."""
@@ -110,82 +149,48 @@ class FactorisedRegressor(MatrixRegressor):
 
     def _check_parameters(self) -> None:
         check_mu(self.mu)
-        check_rank(self.rank)
-        self._settings()
+        settings = self._settings()
+        if isinstance(self.rank, str) and self.rank == "auto":
+            if not isinstance(settings.start, str):
+                msg = "rank='auto' has no use for given factors: name a starting point, or a rank."
+                raise ParameterError(msg)
+            return
+        try:
+            check_rank(self.rank)
+        except ParameterError:
+            msg = f'rank must be a positive integer or "auto", got {self.rank!r}.'
+            raise ParameterError(msg) from None
 
-    def _chosen_mu(self, observations: Observations, sides: Any) -> float:
-        """The ridge weight; "auto" is the one with the smallest error on held-out entries.
+    def _chosen(self, problem: FactorProblem, sides: Any) -> tuple[dict[str, Any], Floats | None]:
+        """mu and rank, chosen where that is asked for; values of H to start from, if known."""
+        most = min(problem.shape)
+        if "auto" not in (self.mu, self.rank):
+            return {"mu_": float(self.mu), "rank_": min(int(self.rank), most)}, None
+        from kronfill.estimators.factor_search import searched
 
-        Five folds, or one tenth held out once where there are many, along warm-started paths.
-        """
-        if self.mu != "auto":
-            return float(self.mu)
-        m = observations.m
-        if m < 2:
-            return 1.0
-        count = min(FOLDS, m) if m <= FOLDS_LIMIT else 10
-        label = np.random.default_rng(0).permutation(m) % count
-        chosen = range(count if m <= FOLDS_LIMIT else 1)
-        splits = ((label != fold, label == fold) for fold in chosen)
-        path = WarmPath(self, observations, sides, splits)
+        settings = self._settings()
+        settings = settings if isinstance(settings, ALS) else ALS()
+        search, values = searched(problem, self.mu, self.rank, self._scale(sides), settings)
+        assert search.rank is not None
+        found = {"mu_": search.mu, "rank_": search.rank, "mu_search_": search}
+        return found, values
 
-        def error(mu: float) -> tuple[float, bool]:
-            errors, converged = path.errors(mu)
-            return float(sum(errors)), bool(converged.all())
-
-        return path_minimum(error, path.mus(5))
-
-    def _rank(self, shape: tuple[int, int]) -> int:
-        """Number of factors; more than the matrix has rows or columns would add nothing."""
-        return min(int(self.rank), *shape)
+    def _found(self, observations: Observations, sides: Any, start: Any) -> dict[str, Any]:
+        """Choose what is to be chosen, and fit: what is published."""
+        problem = self._factor_problem(observations, sides)
+        choice, values = self._chosen(problem, sides)
+        mu = choice["mu_"]
+        if values is None or not isinstance(start, str):
+            values = problem.start(start, problem.sampled, mu, choice["rank_"])
+        run = problem.run(problem.sampled, mu, values, self._settings())
+        return {**problem.fitted(*run).attributes, **choice}
 
 
-class WarmPath:
-    """Errors on held-out entries as mu goes down, each fold from the factors for the mu before.
-
-    Parameters
-    ----------
-    estimator : FactorisedRegressor
-        The method.
-    observations : Observations
-        The data.
-    sides : object
-        What is known about both axes, validated.
-    splits : iterable of (training part, held-out part)
-        Positions in the observations.
-    """
-
-    def __init__(
-        self,
-        estimator: FactorisedRegressor,
-        observations: Observations,
-        sides: Any,
-        splits: Iterable[tuple[Any, Any]],
-    ) -> None:
-        self.folds = [(observations.take(train), observations.take(test)) for train, test in splits]
-        self._estimator, self._sides = estimator, sides
-        values = observations.values
-        # Above the size of the data times that of the kernels the factors are zero.
-        self._top = float(np.linalg.norm(values - values.mean())) * estimator._scale(sides) or 1.0
-        self._starts: list[Any] = [estimator._settings().start] * len(self.folds)
-
-    def mus(self, count: int) -> Floats:
-        """Values of mu to try, largest first."""
-        return np.asarray(self._top * np.logspace(-1, -5, count))
-
-    def errors(self, mu: float) -> tuple[Floats, NDArray[np.bool_]]:
-        """Sum of squared errors of each fold, and whether its quick fit converged."""
-        settings = replace(self._estimator._settings(), sweeps=TRIAL_SWEEPS, tol=1e-3)
-        errors, converged = [], []
-        for fold, (train, held) in enumerate(self.folds):
-            with few_threads(train.m, SMALL):
-                found = self._estimator._solve(train, self._sides, mu, settings, self._starts[fold])
-            gap = held.values - found.form.pairs(held.rows, held.cols)
-            errors.append(np.sum(gap**2 if held.weights is None else held.weights * gap**2))
-            converged.append(found.solution.converged)
-            if np.any(found.attributes["H_"]):  # zero factors are no starting point
-                self._starts[fold] = found.start
-        return np.array(errors), np.array(converged)
+def factor_problem(
+    estimator: FactorisedRegressor, observations: Observations, sides: Any
+) -> tuple[FactorProblem, float]:
+    """The problem of a method, and the typical size of the root of its kernel over entries."""
+    return estimator._factor_problem(observations, sides), estimator._scale(sides)
 
 
 def random_factor(kind: str, random_state: Any, shape: tuple[int, int]) -> Floats:
@@ -195,46 +200,84 @@ def random_factor(kind: str, random_state: Any, shape: tuple[int, int]) -> Float
 
 
 def alternated(
-    problem: Alternation, h: Floats, sampled: Sampled, settings: Any
+    problem: Alternation,
+    h: Floats,
+    sampled: Sampled,
+    settings: Any,
+    watch: Watch | None = None,
 ) -> tuple[State, Solution]:
     """Run the alternation from values of H, effects fitted along."""
     effects = None if sampled.effects is None else sampled.effects.fit(sampled.values)
-    state, solution = alternate(problem, h, effects, settings)
+    state, solution = alternate(problem, h, effects, settings, watch)
     if not np.isfinite(state.objective):
         raise _broken_down(sampled)
     return state, solution
 
 
-def fit_in_factors(
-    row: ObservedFactor,
-    col: ObservedFactor,
-    data: Sampled,
-    mu: float,
-    settings: Any,
-    start: Any,
-    rank: int,
-    random_state: Any,
-) -> tuple[Bilinear, State, Solution]:
-    """Alternate over coefficients of the two axes, only observed rows and columns entering."""
-    shape = (len(row.items), len(col.items))
-    kind = None if data.effects is None else data.effects.kind
-    inner = as_sampled(row.at, col.at, data.values, shape, data.weights, kind)
-    if not isinstance(start, str):
-        shapes = ((row.start_size, rank), (col.start_size, rank))
-        values = col.start_values(given_pair(start, shapes)[1])
-    elif start in ("uniform", "gaussian"):
-        values = col.start_values(random_factor(start, random_state, (col.start_size, rank)))
-    else:
+class FactorSpaceProblem(FactorProblem):
+    """KMC and IMC: coefficients of the two axes, only observed rows and columns entering.
+
+    Parameters
+    ----------
+    row, col : ObservedFactor
+        Both axes.
+    data : Sampled
+        The observations.
+    random_state : object
+        Seed of random starting points.
+    """
+
+    def __init__(
+        self, row: ObservedFactor, col: ObservedFactor, data: Sampled, random_state: Any
+    ) -> None:
+        shape = (len(row.items), len(col.items))
+        inner = as_sampled(row.at, col.at, data.values, shape, data.weights, data.kind)
+        super().__init__(inner, random_state)
+        self.row, self.col, self.data = row, col, data
+        self.shape = data.shape
+        self._factors = FactorPair(row.phi, col.phi, inner.mask)
+
+    def alternation(self, sampled: Sampled, mu: float) -> Alternation:
+        """See :class:`FactorProblem`."""
+        return FactorAlternation(self._factors, sampled, mu)
+
+    def start(self, start: Any, sampled: Sampled, mu: float, rank: int) -> Floats:
+        """See :class:`FactorProblem`."""
+        row, col = self.row, self.col
+        if not isinstance(start, str):
+            shapes = ((row.start_size, rank), (col.start_size, rank))
+            return col.start_values(given_pair(start, shapes)[1])
+        if start in ("uniform", "gaussian"):
+            shape = (col.start_size, rank)
+            return col.start_values(random_factor(start, self._random_state, shape))
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-            core = _start_core(start, row.phi, col.phi, inner, mu)
+            core = _start_core(start, row.phi, col.phi, sampled, mu)
         if not np.isfinite(core).all():
-            raise _broken_down(data)
-        values = col.phi @ leading_pair(core, rank, random_generator(random_state))[1]
-    problem = FactorAlternation(row.phi, col.phi, inner, mu)
-    state, solution = alternated(problem, values, inner, settings)
-    effects = _expanded(state.effects, row.items, col.items, data.shape)
-    form = Bilinear(row.fitted(state.w), col.fitted(state.h), None, effects, data.shape)
-    return form, state, solution
+            raise _broken_down(sampled)
+        rng = random_generator(self._random_state)
+        return np.asarray(col.phi @ leading_pair(core, rank, rng)[1])
+
+    def row_values(self, state: State) -> Floats:
+        """See :class:`FactorProblem`."""
+        return np.asarray(self.row.phi @ state.w)
+
+    def col_values(self, state: State) -> Floats:
+        """See :class:`FactorProblem`."""
+        return np.asarray(self.col.phi @ state.h)
+
+    def fitted(self, state: State, solution: Solution) -> FactorFit:
+        """See :class:`FactorProblem`."""
+        row, col = self.row, self.col
+        effects = _expanded(state.effects, row.items, col.items, self.shape)
+        form = Bilinear(row.fitted(state.w), col.fitted(state.h), None, effects, self.shape)
+        attributes = {
+            **run_record(state, solution),
+            **effects_of(effects, self.shape),
+            "W_": form.row_basis.known(None),
+            "H_": form.col_basis.known(None),
+            "_model": form,
+        }
+        return FactorFit(form, solution, attributes)
 
 
 def run_record(state: State, solution: Solution) -> dict[str, Any]:

@@ -6,10 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kronfill._types import Floats
+import numpy as np
+
+from kronfill._types import Flags, Floats
 from kronfill.data import Observations
 
-__all__ = ["Fold", "left_out"]
+__all__ = ["LEAST", "Fold", "hide", "left_out"]
+
+HIDDEN = 0.1
+"""Share of the rows, of the columns and of the other entries that is hidden to measure errors."""
+LEAST = 10
+"""So many rows (columns) with entries are needed for a part of them to be hidden."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,3 +55,16 @@ def left_out(
         part, held = observations.take(train), observations.take(test)
         model = fit(part)
         yield Fold(model, part, held, model.predict(held))
+
+
+def hide(obs: Observations, rng: np.random.Generator) -> Flags:
+    """Which observations to hide: those of some rows, of some columns, and others."""
+    hidden = rng.random(obs.m) < HIDDEN
+    for index, counts in ((obs.rows, obs.row_counts), (obs.cols, obs.col_counts)):
+        items = np.flatnonzero(counts)
+        if len(items) >= LEAST:
+            drawn = rng.choice(items, size=max(1, round(HIDDEN * len(items))), replace=False)
+            hidden |= np.isin(index, drawn)
+    if hidden.all() or not hidden.any():
+        hidden = np.arange(obs.m) % 2 == 0
+    return hidden

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from kronfill.data import Observations
-from kronfill.estimators.base import effects_of
+from kronfill.estimators.base import inner_method
 from kronfill.estimators.factorised import (
     SMALL,
     FactorFit,
     FactorisedRegressor,
-    fit_in_factors,
-    run_record,
+    FactorProblem,
+    FactorSpaceProblem,
 )
 from kronfill.estimators.fitted.axes import ObservedFactor
 from kronfill.estimators.inputs import check_magnitude, sampled_entries
 from kronfill.kernels.features import FeatureTable
+from kronfill.ridge.solution import Solution
+from kronfill.solvers.alternating import State
 
 __all__ = ["IMC", "feature_tables"]
 
@@ -40,8 +43,9 @@ class IMC(FactorisedRegressor):
     row_features, col_features : array-like, sparse matrix or DataFrame, one line per item, optional
         Phi_w and Phi_h; data frames are encoded as in :func:`kronfill.kernels.linear`. None if
         nothing is known about an axis: one indicator per item.
-    rank : int, default=10
-        Number of latent factors; at most min(N, L) are used.
+    rank : int or "auto", default=10
+        Number of latent factors; at most min(N, L) are used. "auto" chooses it along with mu:
+        twice as many as long as the error on held-out entries falls.
     mu : float or "auto", default=1.0
         Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
@@ -57,9 +61,11 @@ class IMC(FactorisedRegressor):
         A_w and A_h.
     W_, H_ : ndarray of shape (N, rank) and (L, rank)
         Phi_w A_w and Phi_h A_h.
+    rank_ : int
+        Number of factors.
     objective_ : float
         The objective reached.
-    mu_, mean_, row_effects_, col_effects_, solution_, n_iter_, shape_ :
+    mu_, mu_search_, mean_, row_effects_, col_effects_, solution_, n_iter_, shape_ :
         As for :class:`KKMCEX`.
 
     Examples
@@ -98,12 +104,10 @@ class IMC(FactorisedRegressor):
         tables = self._validated_sides()
         observations = self._observations(X, y, sample_weight, tables)
         check_magnitude(observations.values, observations.weights)
-        settings = self._settings()
         with self._fitting(observations.m, SMALL):
-            mu = self._chosen_mu(observations, tables)
-            found = self._solve(observations, tables, mu, settings, settings.start)
-        found.solution.warn()
-        return self._publish(X, observations, {"_tables": tables}, mu_=mu, **found.attributes)
+            found = self._found(observations, tables, self._settings().start)
+        found["solution_"].warn()
+        return self._publish(X, observations, {"_tables": tables}, **found)
 
     def _validated_sides(self) -> Tables:
         self._check_parameters()
@@ -116,32 +120,29 @@ class IMC(FactorisedRegressor):
     def _scale(self, sides: Tables) -> float:
         return float(np.prod([1.0 if t is None else _mean_norm(t.values) for t in sides]))
 
-    def _solve(
-        self, observations: Observations, sides: Tables, mu: float, settings: Any, start: Any
-    ) -> FactorFit:
+    def _factor_problem(self, observations: Observations, sides: Tables) -> FactorProblem:
         sampled = sampled_entries(observations, self.center)
-        shape, rank = sampled.shape, self._rank(sampled.shape)
-        row = ObservedFactor.of_features(sides[0], shape[0], sampled.rows)
-        col = ObservedFactor.of_features(sides[1], shape[1], sampled.cols)
-        form, state, solution = fit_in_factors(
-            row, col, sampled, mu, settings, start, rank, self.random_state
-        )
-        coefficients = row.coefficients(state.w), col.coefficients(state.h)
-        attributes = {
-            **run_record(state, solution),
-            **effects_of(form.effects, shape),
-            "row_coef_": coefficients[0],
-            "col_coef_": coefficients[1],
-            "W_": form.row_basis.known(None),
-            "H_": form.col_basis.known(None),
-            "_model": form,
+        row = ObservedFactor.of_features(sides[0], sampled.shape[0], sampled.rows)
+        col = ObservedFactor.of_features(sides[1], sampled.shape[1], sampled.cols)
+        return _FeatureProblem(row, col, sampled, self.random_state)
+
+
+class _FeatureProblem(FactorSpaceProblem):
+    """The same, with the coefficients of the features beside the factors."""
+
+    def fitted(self, state: State, solution: Solution) -> FactorFit:
+        found = super().fitted(state, solution)
+        more = {
+            "row_coef_": self.row.coefficients(state.w),
+            "col_coef_": self.col.coefficients(state.h),
         }
-        return FactorFit(form, solution, coefficients, attributes)
+        return replace(found, attributes=found.attributes | more)
 
 
 def feature_tables(estimator: Any) -> Tables | None:
     """The encoded features that a fitted IMC knows its axes by; None for another method."""
-    return estimator._tables if isinstance(estimator, IMC) else None
+    method = inner_method(estimator)
+    return method._tables if isinstance(method, IMC) else None
 
 
 def _mean_norm(values: Any) -> float:

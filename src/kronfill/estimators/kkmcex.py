@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats
-from kronfill.criteria.exact import best_mu
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import (
@@ -23,7 +22,17 @@ from kronfill.estimators.base import (
 from kronfill.estimators.fitted.axes import Axis
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear, Factored, Sections
 from kronfill.estimators.fitted.identity_part import IdentityForm, Stacked
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor, kept_system
+from kronfill.estimators.gaussian_process.online import (
+    check_unchanged,
+    kept_stream,
+    more_observations,
+    some_entries,
+)
+from kronfill.estimators.gaussian_process.regressor import (
+    GaussianProcessRegressor,
+    chosen_mu,
+    kept_system,
+)
 from kronfill.estimators.inputs import check_magnitude, sampled_entries, several_targets
 from kronfill.estimators.updates.dual import DualMemory, DualUpdates
 from kronfill.kernels.base import Kernel
@@ -34,7 +43,7 @@ from kronfill.ridge.trust import vouched
 from kronfill.solvers.auto import as_solver
 from kronfill.streaming.long_table import is_long_table
 
-__all__ = ["KKMCEX"]
+__all__ = ["KKMCEX", "fitted_attributes"]
 
 
 class KKMCEX(GaussianProcessRegressor):
@@ -69,6 +78,8 @@ class KKMCEX(GaussianProcessRegressor):
         d of equation (5), in the order of the observations given.
     mu_ : float
         The ridge weight used.
+    mu_search_ : Search
+        With ``mu="auto"``, the trials by which it was chosen; not kept in files.
     mean_, row_effects_, col_effects_ : float, ndarray of shape (N,), ndarray of shape (L,)
         The additive effects; zero without ``center``. Cold rows and columns have effect 0.
     solution_ : Solution
@@ -150,21 +161,21 @@ class KKMCEX(GaussianProcessRegressor):
                     sampled, values=several if weights is None else several[weights > 0]
                 )
             problem = self._problem(resolved(kernels, observations.shape), sampled, 1.0)
-            mu = best_mu(problem) if self.mu == "auto" else float(self.mu)
-            problem = replace(problem, mu=mu)
+            choice = chosen_mu(self.mu, problem)
+            problem = replace(problem, mu=choice["mu_"])
             solver = as_solver(self.solver)
             found = [solver.solve(problem)] if several is None else solver.solve_targets(problem)
             results = [
                 vouched(one, result, solver.quiet().solve)
                 for one, result in zip(targets(problem), found, strict=True)
             ]
-            fitted = _attributes(problem, results, observations)
+            fitted = fitted_attributes(problem, results, observations)
 
         for result in results:
             result.solution.warn()
         system = kept_system(fitted["_model"], results)
         sides = {"_kernels": kernels}
-        return self._publish(X, observations, sides, mu_=mu, **fitted, _kept_system=system)
+        return self._publish(X, observations, sides, **choice, **fitted, _kept_system=system)
 
     def _validated_sides(self) -> Kernels:
         check_mu(self.mu)
@@ -216,7 +227,7 @@ class KKMCEX(GaussianProcessRegressor):
 
     def _updates(self) -> DualUpdates:
         dual = self._dual()  # several targets are refused there
-        self._stream = self._kept() or DualMemory(self._model, self.center)
+        self._stream = kept_stream(self) or DualMemory(self._model, self.center)
         return DualUpdates(
             resolved(self._kernels, self.shape_),
             self.observations_,
@@ -230,7 +241,7 @@ class KKMCEX(GaussianProcessRegressor):
         )
 
     def _renew(self, updates: DualUpdates, found: Any = None) -> None:
-        fitted = _attributes(found.problem, [found.result], found.observations)
+        fitted = fitted_attributes(found.problem, [found.result], found.observations)
         self.__dict__.update(fitted, observations_=found.observations)
         updates.memory.form = self._model
 
@@ -255,8 +266,8 @@ class KKMCEX(GaussianProcessRegressor):
                [0.5]])
         """
         check_is_fitted(self)
-        self._check_unchanged()
-        rows, cols = (X.rows, X.cols) if isinstance(X, Observations) else self._entries(X)
+        check_unchanged(self)
+        rows, cols = (X.rows, X.cols) if isinstance(X, Observations) else some_entries(self, X)
         return self._update(lambda updates: updates.forget(rows, cols))
 
     def revise(self, X: Any, y: Any = None) -> Self:
@@ -282,12 +293,12 @@ class KKMCEX(GaussianProcessRegressor):
                [0.5]])
         """
         check_is_fitted(self)
-        self._check_unchanged()
-        new = self._more(X, y, None)
+        check_unchanged(self)
+        new = more_observations(self, X, y, None)
         return self._update(lambda updates: updates.revise(new))
 
 
-def _attributes(
+def fitted_attributes(
     problem: RidgeProblem, results: Sequence[RidgeResult], observations: Observations
 ) -> dict[str, Any]:
     """What is published of the solutions: one for each target, several along a last axis."""

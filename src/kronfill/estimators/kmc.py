@@ -18,10 +18,9 @@ from kronfill.estimators.base import (
 )
 from kronfill.estimators.factorised import (
     SMALL,
-    FactorFit,
     FactorisedRegressor,
+    FactorSpaceProblem,
     alternated,
-    fit_in_factors,
     random_factor,
     run_record,
 )
@@ -29,7 +28,6 @@ from kronfill.estimators.fitted.axes import ObservedFactor
 from kronfill.estimators.fitted.bilinear import Bilinear, Combined, Sections
 from kronfill.estimators.inputs import check_magnitude, sampled_entries
 from kronfill.kernels.base import Kernel
-from kronfill.ridge.problem import Sampled
 from kronfill.solvers.alternating import ALS, given_pair
 from kronfill.solvers.row_wise import RowWise, RowWiseAlternation, inverse_kernel
 
@@ -53,8 +51,9 @@ class KMC(FactorisedRegressor, KernelRegressor):
     ----------
     row_kernel, col_kernel : Kernel or array-like of shape (N, N) and (L, L), optional
         As for :class:`KKMCEX`.
-    rank : int, default=10
-        Number of latent factors; at most min(N, L) are used.
+    rank : int or "auto", default=10
+        Number of latent factors; at most min(N, L) are used. "auto" chooses it along with mu:
+        twice as many as long as the error on held-out entries falls.
     mu : float or "auto", default=1.0
         Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
@@ -69,9 +68,11 @@ class KMC(FactorisedRegressor, KernelRegressor):
     ----------
     W_, H_ : ndarray of shape (N, rank) and (L, rank)
         The factors.
+    rank_ : int
+        Number of factors.
     objective_ : float
         The objective reached; ``solution_.history`` has it after each sweep.
-    mu_, mean_, row_effects_, col_effects_, solution_, n_iter_, shape_ :
+    mu_, mu_search_, mean_, row_effects_, col_effects_, solution_, n_iter_, shape_ :
         As for :class:`KKMCEX`.
 
     See Also
@@ -111,12 +112,10 @@ class KMC(FactorisedRegressor, KernelRegressor):
         kernels = self._validated_sides()
         observations = self._observations(X, y, sample_weight, kernels)
         check_magnitude(observations.values, observations.weights)
-        settings = self._settings()
         with self._fitting(observations.m, SMALL):
-            mu = self._chosen_mu(observations, kernels)
-            found = self._solve(observations, kernels, mu, settings, settings.start)
-        found.solution.warn()
-        return self._publish(X, observations, {"_kernels": kernels}, mu_=mu, **found.attributes)
+            found = self._found(observations, kernels, self._settings().start)
+        found["solution_"].warn()
+        return self._publish(X, observations, {"_kernels": kernels}, **found)
 
     def _settings(self) -> Any:
         return self.solver if isinstance(self.solver, RowWise) else super()._settings()
@@ -132,38 +131,32 @@ class KMC(FactorisedRegressor, KernelRegressor):
         means = [1.0 if kernel is None else kernel.diagonal().mean() for kernel in sides]
         return float(np.prod(np.sqrt(means)))
 
-    def _solve(
-        self, observations: Observations, sides: Kernels, mu: float, settings: Any, start: Any
-    ) -> FactorFit:
+    def _factor_problem(self, observations: Observations, sides: Kernels) -> FactorSpaceProblem:
         sampled = sampled_entries(observations, self.center)
-        kernels = resolved(sides, sampled.shape)
-        if isinstance(settings, RowWise):
-            return self._solve_row_wise(kernels, sampled, mu, settings, start)
-        rank = self._rank(sampled.shape)
-        row = ObservedFactor.of_kernel(kernels[0], sampled.rows)
-        col = ObservedFactor.of_kernel(kernels[1], sampled.cols)
-        form, state, solution = fit_in_factors(
-            row, col, sampled, mu, settings, start, rank, self.random_state
+        row, col = resolved(sides, sampled.shape)
+        axes = (
+            ObservedFactor.of_kernel(row, sampled.rows),
+            ObservedFactor.of_kernel(col, sampled.cols),
         )
-        w, h = form.row_basis.known(None), form.col_basis.known(None)
-        attributes = {
-            **run_record(state, solution),
-            **effects_of(form.effects, form.shape),
-            "_model": form,
-            "W_": w,
-            "H_": h,
-        }
-        return FactorFit(form, solution, (w, h), attributes)
+        return FactorSpaceProblem(*axes, sampled, self.random_state)
 
-    def _solve_row_wise(
+    def _found(self, observations: Observations, sides: Kernels, start: Any) -> dict[str, Any]:
+        if not isinstance(self.solver, RowWise):
+            return super()._found(observations, sides, start)
+        problem = self._factor_problem(observations, sides)
+        choice, _ = self._chosen(problem, sides)
+        found = self._row_wise(problem, resolved(sides, observations.shape), choice, start)
+        return {**found, **choice}
+
+    def _row_wise(
         self,
+        problem: FactorSpaceProblem,
         kernels: tuple[Kernel, Kernel],
-        sampled: Sampled,
-        mu: float,
-        settings: RowWise,
+        choice: dict[str, Any],
         start: Any,
-    ) -> FactorFit:
-        (n, l), rank = sampled.shape, self._rank(sampled.shape)
+    ) -> dict[str, Any]:
+        """What the solver of the paper finds, which inverts both kernels."""
+        (n, l), mu, rank = problem.shape, choice["mu_"], choice["rank_"]
         inverses = (
             _kept_inverse(kernels[0], "row_kernel"),
             _kept_inverse(kernels[1], "col_kernel"),
@@ -174,24 +167,22 @@ class KMC(FactorisedRegressor, KernelRegressor):
             both = random_factor(start, self.random_state, (n + l, rank))
             w, h = both[:n], both[n:]
         else:  # one exact sweep
-            row = ObservedFactor.of_kernel(kernels[0], sampled.rows)
-            col = ObservedFactor.of_kernel(kernels[1], sampled.cols)
-            first, _, _ = fit_in_factors(row, col, sampled, mu, ALS(sweeps=1), start, rank, 0)
+            values = problem.start(start, problem.sampled, mu, rank)
+            first = problem.fitted(*problem.run(problem.sampled, mu, values, ALS(sweeps=1))).form
             w, h = first.row_basis.known(None), first.col_basis.known(None)
-        problem = RowWiseAlternation(inverses, sampled, mu, w)
-        state, solution = alternated(problem, h, sampled, settings)
+        sampled = problem.data
+        alternation = RowWiseAlternation(inverses, sampled, mu, w)
+        state, solution = alternated(alternation, h, sampled, self.solver)
         # W = K_w (K_w^-1 W): the representer form extends to new rows.
         row_basis = Combined(Sections(kernels[0], np.arange(n)), inverses[0] @ state.w)
         col_basis = Combined(Sections(kernels[1], np.arange(l)), inverses[1] @ state.h)
-        form = Bilinear(row_basis, col_basis, None, None, sampled.shape)
-        attributes = {
+        return {
             **run_record(state, solution),
             "W_": state.w,
             "H_": state.h,
-            "_model": form,
-            **effects_of(None, sampled.shape),
+            "_model": Bilinear(row_basis, col_basis, None, None, (n, l)),
+            **effects_of(None, (n, l)),
         }
-        return FactorFit(form, solution, (state.w, state.h), attributes)
 
 
 def _kept_inverse(kernel: Kernel, name: str) -> Floats:

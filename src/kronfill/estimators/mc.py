@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import Kernels, check_rank, effects_of
@@ -13,7 +14,7 @@ from kronfill.estimators.factorised import (
     SMALL,
     FactorFit,
     FactorisedRegressor,
-    alternated,
+    FactorProblem,
     centred_values,
     random_factor,
     run_record,
@@ -21,7 +22,9 @@ from kronfill.estimators.factorised import (
 from kronfill.estimators.fitted.bilinear import Bilinear, ValueBasis
 from kronfill.estimators.inputs import check_magnitude, random_generator, sampled_entries
 from kronfill.kernels import identity
-from kronfill.solvers.alternating import given_pair, leading_pair
+from kronfill.ridge.problem import Sampled
+from kronfill.ridge.solution import Solution
+from kronfill.solvers.alternating import State, given_pair, leading_pair
 from kronfill.solvers.half_steps import RowAlternation
 
 __all__ = ["MC"]
@@ -38,8 +41,9 @@ class MC(FactorisedRegressor):
     ----------
     shape : tuple of int, optional
         Size of the matrix; by default that of the observations, or the largest index plus one.
-    rank : int, default=10
-        Number of latent factors; at most min(N, L) are used.
+    rank : int or "auto", default=10
+        Number of latent factors; at most min(N, L) are used. "auto" chooses it along with mu:
+        twice as many as long as the error on held-out entries falls.
     mu : float or "auto", default=1.0
         Ridge weight; "auto" takes the value with the smallest error on held-out entries.
     center : {None, "mean", "rows", "cols", "both"}, default=None
@@ -55,9 +59,11 @@ class MC(FactorisedRegressor):
     ----------
     W_, H_ : ndarray of shape (N, rank) and (L, rank)
         The factors.
+    rank_ : int
+        Number of factors.
     objective_ : float
         The objective reached; ``solution_.history`` has it after each sweep.
-    mu_, mean_, row_effects_, col_effects_, solution_, n_iter_, shape_ :
+    mu_, mu_search_, mean_, row_effects_, col_effects_, solution_, n_iter_, shape_ :
         As for :class:`KKMCEX`.
 
     Notes
@@ -97,16 +103,19 @@ class MC(FactorisedRegressor):
         sides = self._validated_sides()
         observations = self._observations(X, y, sample_weight, sides)
         check_magnitude(observations.values, observations.weights)
-        (n, l), rank = observations.shape, self._rank(observations.shape)
         settings = self._settings()
-        start = settings.start
-        if self.warm_start and getattr(self, "H_", np.empty(0)).shape == (l, rank):
-            start = np.zeros((n, rank)), self.H_  # a sweep begins by solving for W
+        start, before = settings.start, getattr(self, "H_", np.empty((0, 0)))
+        (n, l), rank = observations.shape, before.shape[1]
+        if self.warm_start and before.shape == (l, rank) and self._wants(rank, (n, l)):
+            start = np.zeros((n, rank)), before  # a sweep begins by solving for W
         with self._fitting(observations.m, SMALL):
-            mu = self._chosen_mu(observations, sides)
-            found = self._solve(observations, sides, mu, settings, start)
-        found.solution.warn()
-        return self._publish(X, observations, {}, mu_=mu, **found.attributes)
+            found = self._found(observations, sides, start)
+        found["solution_"].warn()
+        return self._publish(X, observations, {}, **found)
+
+    def _wants(self, rank: int, shape: tuple[int, int]) -> bool:
+        """Whether a fit would have so many factors."""
+        return self.rank != "auto" and rank == min(int(self.rank), *shape)
 
     def _validated_sides(self) -> Kernels:
         self._check_parameters()
@@ -119,27 +128,34 @@ class MC(FactorisedRegressor):
             raise ParameterError(msg) from None
         return identity(n), identity(l)
 
-    def _solve(
-        self, observations: Observations, sides: Kernels, mu: float, settings: Any, start: Any
-    ) -> FactorFit:
-        sampled = sampled_entries(observations, self.center)
-        (n, l), rank = sampled.shape, self._rank(sampled.shape)
+    def _factor_problem(self, observations: Observations, sides: Kernels) -> FactorProblem:
+        return _RowProblem(sampled_entries(observations, self.center), self.random_state)
+
+
+class _RowProblem(FactorProblem):
+    """Nothing is known about rows and columns: the factors are their own coefficients."""
+
+    def alternation(self, sampled: Sampled, mu: float) -> RowAlternation:
+        return RowAlternation(sampled, mu)
+
+    def start(self, start: Any, sampled: Sampled, mu: float, rank: int) -> Floats:
+        n, l = sampled.shape
         if not isinstance(start, str):
-            h = given_pair(start, ((n, rank), (l, rank)))[1]
-        elif start in ("uniform", "gaussian"):
-            h = random_factor(start, self.random_state, (l, rank))
-        else:
-            # KKMCEX with identity kernels is the observed matrix, shrunk: same singular vectors.
-            rng = random_generator(self.random_state)
-            h = leading_pair(sampled.sparse(centred_values(sampled)), rank, rng)[1]
-        state, solution = alternated(RowAlternation(sampled, mu), h, sampled, settings)
+            return given_pair(start, ((n, rank), (l, rank)))[1]
+        if start in ("uniform", "gaussian"):
+            return random_factor(start, self._random_state, (l, rank))
+        # KKMCEX with identity kernels is the observed matrix, shrunk: same singular vectors.
+        rng = random_generator(self._random_state)
+        return leading_pair(sampled.sparse(centred_values(sampled)), rank, rng)[1]
+
+    def fitted(self, state: State, solution: Solution) -> FactorFit:
         bases = ValueBasis(state.w), ValueBasis(state.h)
-        form = Bilinear(*bases, None, state.effects, sampled.shape)
+        form = Bilinear(*bases, None, state.effects, self.sampled.shape)
         attributes = {
             **run_record(state, solution),
             "W_": state.w,
             "H_": state.h,
-            **effects_of(state.effects, sampled.shape),
+            **effects_of(state.effects, self.sampled.shape),
             "_model": form,
         }
-        return FactorFit(form, solution, (state.w, state.h), attributes)
+        return FactorFit(form, solution, attributes)

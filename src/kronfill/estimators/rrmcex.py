@@ -10,7 +10,6 @@ import scipy.linalg
 from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats
-from kronfill.criteria.exact import best_mu
 from kronfill.errors import ParameterError
 from kronfill.estimators.base import (
     Kernels,
@@ -20,9 +19,18 @@ from kronfill.estimators.base import (
 )
 from kronfill.estimators.fitted.axes import Axis
 from kronfill.estimators.fitted.bilinear import Bilinear, Combined, Factored
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor, kept_system
+from kronfill.estimators.gaussian_process.online import (
+    check_unchanged,
+    kept_stream,
+    more_observations,
+)
+from kronfill.estimators.gaussian_process.posterior import GaussianProcess
+from kronfill.estimators.gaussian_process.regressor import (
+    GaussianProcessRegressor,
+    chosen_mu,
+    kept_system,
+)
 from kronfill.estimators.inputs import check_largest, check_magnitude, sampled_entries
-from kronfill.estimators.posterior import GaussianProcess
 from kronfill.estimators.updates.sums import SummedProcess, SumUpdates
 from kronfill.kernels.base import Kernel
 from kronfill.online.summed_posterior import nothing_sampled
@@ -66,7 +74,7 @@ class RRMCEX(GaussianProcessRegressor):
         X.
     row_rank_, col_rank_ : int
         Number of eigenvectors used.
-    mu_, mean_, row_effects_, col_effects_, solution_, n_iter_, shape_ :
+    mu_, mu_search_, mean_, row_effects_, col_effects_, solution_, n_iter_, shape_ :
         As for :class:`KKMCEX`.
 
     See Also
@@ -118,7 +126,8 @@ class RRMCEX(GaussianProcessRegressor):
             bases = self._factor_bases((row_kernel, col_kernel))
             row, col = (FactorKernel(basis.known(None)) for basis in bases)
             problem = RidgeProblem(row, col, sampled, 1.0)
-            mu = best_mu(problem) if self.mu == "auto" else float(self.mu)
+            choice = chosen_mu(self.mu, problem)
+            mu = choice["mu_"]
             solver = as_solver(self.solver)
 
             def solved(sampled: Sampled, solver: RidgeSolver) -> RidgeResult:
@@ -145,7 +154,7 @@ class RRMCEX(GaussianProcessRegressor):
             {"_kernels": kernels},
             row_rank_=row.phi.shape[1],
             col_rank_=col.phi.shape[1],
-            mu_=mu,
+            **choice,
             _bases=bases,
             coef_=core,
             **effects_of(result.effects, observations.shape),
@@ -191,7 +200,7 @@ class RRMCEX(GaussianProcessRegressor):
     def _gaussian_process(self) -> GaussianProcess:
         if "observations_" in vars(self):
             return super()._gaussian_process()
-        self._check_unchanged()
+        check_unchanged(self)
         sums, none = self._updates().sums, nothing_sampled(self.shape_)
         return SummedProcess(self._priors(), none, self.mu_, self.center, sums.least, sums)
 
@@ -199,7 +208,7 @@ class RRMCEX(GaussianProcessRegressor):
 
     def _updates(self) -> SumUpdates:
         """The sums over the observations so far, made from the fitted ones where there are none."""
-        kept: SumUpdates | None = self._kept()
+        kept: SumUpdates | None = kept_stream(self)
         if kept is None:
             kept = SumUpdates.of(self._bases, self.mu_, self.center, self.observations_)
             kept.form = self._model
@@ -254,8 +263,8 @@ class RRMCEX(GaussianProcessRegressor):
         True
         """
         check_is_fitted(self)
-        self._check_unchanged()
-        gone = self._more(X, y, sample_weight)
+        check_unchanged(self)
+        gone = more_observations(self, X, y, sample_weight)
         return self._update(lambda updates: updates.forget(gone))
 
     def revise(self, X: Any, y: Any, y_old: Any, sample_weight: Any = None) -> Self:
@@ -286,8 +295,8 @@ class RRMCEX(GaussianProcessRegressor):
                [0. , 1. ]])
         """
         check_is_fitted(self)
-        self._check_unchanged()
-        old, new = (self._more(X, v, sample_weight) for v in (y_old, y))
+        check_unchanged(self)
+        old, new = (more_observations(self, X, v, sample_weight) for v in (y_old, y))
         check_largest(new.values, new.weights)
         return self._update(lambda updates: updates.revise(old, new))
 

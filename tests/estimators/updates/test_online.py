@@ -24,7 +24,7 @@ from kronfill.errors import (
     ParameterError,
     ShapeError,
 )
-from kronfill.estimators.gaussian_process import gaussian_process
+from kronfill.estimators.gaussian_process.regressor import gaussian_process
 from kronfill.estimators.updates import dual as onlinedual
 from kronfill.selection import leave_out
 

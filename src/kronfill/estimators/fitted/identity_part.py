@@ -25,11 +25,13 @@ from kronfill.kernels.base import Kernel
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.problem import FactorPlusIdentityLike, Sampled
 
-__all__ = ["FORMS", "IdentityForm", "Stacked"]
+__all__ = ["FORMS", "IdentityForm", "SmoothBasis", "Stacked"]
 
 
-class _Smooth(FactorBasis):
+class SmoothBasis(FactorBasis):
     """The factor of a kernel without its identity part."""
+
+    stored_as: ClassVar[str] = "Smooth"
 
     def new(self, items: Any) -> Floats:
         """See :class:`Basis`."""
@@ -81,7 +83,7 @@ class IdentityForm(Stored):
         effects: AdditiveEffects | None,
     ) -> IdentityForm:
         """Sum over the observations once for each table."""
-        row, col = (_Smooth(k, s.factor) for k, s in zip(kernels, splits, strict=True))
+        row, col = (SmoothBasis(k, s.factor) for k, s in zip(kernels, splits, strict=True))
         ew, eh = (split.identity for split in splits)
         mask = sampled.mask
         tables = SparseTables(mask.by_rows, mask.by_cols)
@@ -98,8 +100,8 @@ class IdentityForm(Stored):
     def kernels(self) -> tuple[Kernel, Kernel]:
         """The kernels that it was fitted with."""
         row, col = self.col_part.row_basis, self.row_part.col_basis
-        assert isinstance(row, _Smooth)
-        assert isinstance(col, _Smooth)
+        assert isinstance(row, SmoothBasis)
+        assert isinstance(col, SmoothBasis)
         return row.kernel, col.kernel
 
     def block(self, rows: Index | None, cols: Index | None) -> Floats:
@@ -180,5 +182,5 @@ class _Extended(Basis):
         return np.asarray(self.basis.new(items) @ self.core)
 
 
-FORMS: tuple[type[Stored], ...] = (_Smooth, _Extended, IdentityForm, Stacked)
+FORMS: tuple[type[Stored], ...] = (SmoothBasis, _Extended, IdentityForm, Stacked)
 """What model files may hold of these."""

@@ -13,7 +13,7 @@ from kronfill.core.threads import one_blas_thread
 from kronfill.data import Observations
 from kronfill.errors import DataError
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear
-from kronfill.estimators.posterior import GaussianProcess
+from kronfill.estimators.gaussian_process.posterior import GaussianProcess
 from kronfill.estimators.updates.dual import check_one
 from kronfill.online.grouped_sums import GroupedSums
 from kronfill.online.growing_dual import NewItem

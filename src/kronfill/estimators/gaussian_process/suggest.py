@@ -13,9 +13,9 @@ from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.data.arrays import real_array
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError, argument
-from kronfill.estimators.explain import names_of
+from kronfill.estimators.gaussian_process.explain import names_of
+from kronfill.estimators.gaussian_process.posterior import GaussianProcess
 from kronfill.estimators.inputs import as_sampled
-from kronfill.estimators.posterior import GaussianProcess
 from kronfill.ridge.free_effects import FreeEffects
 from kronfill.ridge.problem import Sampled
 from kronfill.uncertainty.design import greedy_variance, unlocked

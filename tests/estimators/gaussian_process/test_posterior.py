@@ -14,9 +14,9 @@ from sklearn.gaussian_process.kernels import Kernel
 
 import kronfill as kf
 from kronfill.errors import DataError, KernelError, ParameterError
-from kronfill.estimators import posterior as reading_module
-from kronfill.estimators.gaussian_process import gaussian_process
-from kronfill.estimators.posterior import GaussianProcess
+from kronfill.estimators.gaussian_process import posterior as reading_module
+from kronfill.estimators.gaussian_process.posterior import GaussianProcess
+from kronfill.estimators.gaussian_process.regressor import gaussian_process
 from kronfill.uncertainty.identity_part import IdentityPosterior
 from kronfill.uncertainty.iterative import IterativePosterior
 from kronfill.uncertainty.posterior import DirectPosterior, DualPosterior

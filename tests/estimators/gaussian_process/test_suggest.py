@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kronfill as kf
 from kronfill.errors import DataError, DuplicateEntryError, ParameterError, ShapeError
-from kronfill.estimators import posterior as reading_module
-from kronfill.estimators import suggest as suggest_module
-from kronfill.estimators.gaussian_process import gaussian_process
+from kronfill.estimators.gaussian_process import posterior as reading_module
+from kronfill.estimators.gaussian_process import suggest as suggest_module
+from kronfill.estimators.gaussian_process.regressor import gaussian_process
 
 N, L = 6, 5
 RNG = np.random.default_rng(0)

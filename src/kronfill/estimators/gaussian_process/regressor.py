@@ -1,10 +1,9 @@
 """KKMCEX and RRMCEX as Gaussian processes: what both can do beyond predicting.
 
 Both are the posterior mean of a Gaussian process over entries. How sure a prediction is
-(:mod:`~kronfill.estimators.posterior`), where it comes from (:mod:`~kronfill.estimators.explain`),
-what to measure next (:mod:`~kronfill.estimators.suggest`), tables that are not in memory
-(:mod:`~kronfill.estimators.longtables`) and observations that keep arriving
-(:mod:`~kronfill.estimators.updates`) have a module each; here are the methods that call them.
+(``posterior``), where it comes from (``explain``), what to measure next (``suggest``), observations
+that keep arriving (``online``) and tables that are not in memory (``estimators.longtables``) have a
+module each; here are the methods that call them.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from kronfill._types import Floats, Index
 from kronfill.core.memory import Kept
+from kronfill.criteria.exact import search_mu
 from kronfill.data import Observations
-from kronfill.data.arrays import plain_array, real_array
-from kronfill.errors import DataError, ParameterError, ShapeError
+from kronfill.errors import ParameterError
 from kronfill.estimators.base import (
     KernelRegressor,
     Kernels,
-    check_not_empty,
     check_rank,
     effects_of,
     fitted_form,
@@ -33,17 +31,22 @@ from kronfill.estimators.base import (
     validated,
     validated_sides,
 )
-from kronfill.estimators.explain import Explanation, explanation
 from kronfill.estimators.fitted.axes import Axis
 from kronfill.estimators.fitted.bilinear import Basis, Bilinear
+from kronfill.estimators.gaussian_process.explain import Explanation, explanation
+from kronfill.estimators.gaussian_process.online import (
+    check_start,
+    check_unchanged,
+    item_entries,
+    more_observations,
+)
+from kronfill.estimators.gaussian_process.posterior import GaussianProcess
+from kronfill.estimators.gaussian_process.suggest import Suggestion, suggestion
 from kronfill.estimators.inputs import (
     check_largest,
-    check_shape,
-    column,
     positions,
     sampled_entries,
     several_targets,
-    weights_of,
 )
 from kronfill.estimators.longtables import (
     fit_long_table,
@@ -52,10 +55,7 @@ from kronfill.estimators.longtables import (
     table_axes,
     without_observations,
 )
-from kronfill.estimators.posterior import GaussianProcess
-from kronfill.estimators.suggest import Suggestion, suggestion
 from kronfill.kernels.base import Kernel
-from kronfill.online.running import SOLVER
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.factorised import Factorised, SolvedSystem
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
@@ -66,8 +66,6 @@ __all__ = [
 ]  # fmt: skip
 
 AXES = ("row", "col")
-FEWEST_FOR_AUTO = 20
-"""A stream does not begin with mu="auto" on fewer observations."""
 OF_OBSERVATIONS = ("observations_", "dual_coef_")
 """What a fit sets only to observations in memory."""
 
@@ -78,11 +76,11 @@ class GaussianProcessRegressor(KernelRegressor):
     mu: Any
     center: Any
     solver: Any
+    _stream: Any
+    """What the last update left to go on from; ``form`` is the fitted form that it belongs to."""
     mean_: float
     row_effects_: Floats
     col_effects_: Floats
-    _stream: Any
-    """What the last update left to go on from; ``form`` is the fitted form that it belongs to."""
 
     # What a method has to say.
 
@@ -493,12 +491,12 @@ class GaussianProcessRegressor(KernelRegressor):
             )
             raise ParameterError(msg)
         if not self.__sklearn_is_fitted__():
-            self._check_start(X)
+            check_start(self, X)
             self.fit(X, y, sample_weight)
             self._begin()
             return self
-        self._check_unchanged()
-        new = self._more(X, y, sample_weight)
+        check_unchanged(self)
+        new = more_observations(self, X, y, sample_weight)
         check_largest(new.values, new.weights)
         return self._update(lambda updates: updates.add(new))
 
@@ -508,62 +506,6 @@ class GaussianProcessRegressor(KernelRegressor):
         self._renew(updates, change(updates))
         self.solution_.warn(stacklevel=4)
         return self
-
-    def _check_start(self, X: Any) -> None:
-        count = X.m if isinstance(X, Observations) else np.shape(X)[0] if np.ndim(X) else 0
-        if isinstance(self.mu, str) and self.mu == "auto" and 0 < count < FEWEST_FOR_AUTO:
-            msg = (
-                f'mu="auto" is chosen by the first call and kept for all observations to come; '
-                f"{count} cannot tell it. Give a number, or at least {FEWEST_FOR_AUTO} "
-                "observations to begin with."
-            )
-            raise ParameterError(msg)
-
-    def _kept(self) -> Any:
-        """What the last call left to go on from; None if there was another fit since then."""
-        stream = vars(self).get("_stream")
-        usable = stream is not None and not stream.is_empty and stream.form is self._model
-        return stream if usable else None
-
-    def _check_unchanged(self) -> None:
-        stream = self._kept()
-        if "_from_table" in vars(self) and stream is None:
-            summed = self.solution_.solver == SOLVER
-            where = "was read from a file" if summed else "is of a table that is not in memory"
-            msg = (
-                f"The fit {where}, and the sums over its observations were not kept: there is "
-                "nothing to add to or to take from. Give the observations to partial_fit in "
-                "batches, from the start."
-            )
-            raise DataError(msg)
-        if self.mu != "auto" and float(self.mu) != self.mu_:
-            msg = (
-                f"mu was changed from {self.mu_:g} to {self.mu:g} since the fit; what was learnt "
-                "so far belongs to the former. Set it back, or fit anew."
-            )
-            raise ParameterError(msg)
-        if stream is not None and stream.center != self.center:
-            msg = (
-                f"center was changed from {stream.center!r} to {self.center!r} since the fit. Set "
-                "it back, or fit anew."
-            )
-            raise ParameterError(msg)
-
-    def _more(self, X: Any, y: Any, sample_weight: Any) -> Observations:
-        """Further observations of the fitted matrix, checked."""
-        if isinstance(X, Observations):
-            weights = weights_of(X, y, sample_weight)
-            check_shape(X.shape, self.shape_)
-            return X if weights is X.weights else X.with_weights(weights)
-        if y is None:
-            raise ParameterError(self._needs_y("partial_fit"))
-        rows, cols = self._entries(X)
-        return Observations(rows, cols, column(y), self.shape_, weights=sample_weight)
-
-    def _entries(self, X: Any) -> tuple[Index, Index]:
-        rows, cols = index_pairs(self, X)
-        check_not_empty(rows)
-        return rows, cols
 
     def fold_in(
         self, item: Any, index: Any, values: Any, axis: str = "row", sample_weight: Any = None
@@ -616,37 +558,24 @@ class GaussianProcessRegressor(KernelRegressor):
             msg = f"axis must be 'row' or 'col', got {axis!r}."
             raise ParameterError(msg)
         at = AXES.index(axis)
-        self._check_unchanged()
+        check_unchanged(self)
         other = (self.shape_[1 - at], "column" if at == 0 else "row")
-        where, y, weights = _item_entries(index, values, sample_weight, *other)
+        where, y, weights = item_entries(index, values, sample_weight, *other)
         return np.asarray(self._updates().fold_in(item, where, y, weights, at))
-
-
-def _item_entries(
-    index: Any, values: Any, sample_weight: Any, size: int, axis: str
-) -> tuple[Index, Floats, Floats]:
-    """Observations of a new item that have a weight, checked."""
-    where = positions(plain_array(index, "index"), size, axis)
-    assert where is not None
-    y = real_array(values, "values").reshape(-1)
-    weights = np.ones(len(where))
-    if sample_weight is not None:
-        weights = real_array(sample_weight, "sample_weight")
-    if len(where):
-        none = np.zeros(len(where), np.intp)
-        Observations(none, where, y, (1, size), weights=weights)  # raises what is wrong with them
-        check_largest(y, weights)
-    elif len(y):
-        msg = f"index has no entry, but values have {len(y)}; give one value per entry."
-        raise ShapeError(msg)
-    used = weights > 0
-    return where[used], y[used], weights[used]
 
 
 def _all_or(items: Any, size: int, axis: str) -> Index:
     """The positions given, all by default."""
     index = positions(items, size, axis)
     return np.arange(size) if index is None else index
+
+
+def chosen_mu(mu: Any, problem: RidgeProblem) -> dict[str, Any]:
+    """The ridge weight as attributes: as given, or with the search by which "auto" found it."""
+    if mu != "auto":
+        return {"mu_": float(mu)}
+    search = search_mu(problem)
+    return {"mu_": search.mu, "mu_search_": search}
 
 
 def kept_system(form: Any, results: Sequence[RidgeResult]) -> tuple[Any, Kept[SolvedSystem]] | None:

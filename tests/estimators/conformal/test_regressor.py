@@ -16,8 +16,8 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 
 import kronfill as kf
 from kronfill.errors import DataError, IndexRangeError, ParameterError
-from kronfill.estimators import conformal
 from kronfill.estimators.conformal import ConformalRegressor
+from kronfill.estimators.conformal import regressor as conformal
 
 N, L = 8, 7
 RNG = np.random.default_rng(0)
@@ -127,6 +127,7 @@ def test_cold_rows_and_columns_are_refused(name, method):
     assert model.predict_interval([[0, 0]]).shape == (1, 2)
 
 
+@pytest.mark.filterwarnings("ignore:The observed entries are no uniform")
 def test_split_refuses_what_its_fitted_part_has_not_seen():
     X, y, _ = data(56)
     only = (X[:, 0] != 7) | (X[:, 1] == 0)  # row 7 has a single observation
@@ -142,6 +143,7 @@ def test_split_refuses_what_its_fitted_part_has_not_seen():
         model.predict_interval([[7, 0]])
 
 
+@pytest.mark.filterwarnings("ignore:The observed entries are no uniform")
 def test_an_entry_that_alone_tells_an_effect_makes_no_promise():
     X, y, _ = data(56)
     only = (X[:, 0] != 7) | (X[:, 1] == 0)

@@ -16,8 +16,8 @@ from kronfill._optional import needed
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
 from kronfill.errors import LabelError
+from kronfill.estimators.gaussian_process.posterior import GaussianProcess
 from kronfill.estimators.inputs import check_range
-from kronfill.estimators.posterior import GaussianProcess
 from kronfill.ridge.effects import AdditiveEffects
 
 __all__ = ["Explanation", "explanation", "names_of"]

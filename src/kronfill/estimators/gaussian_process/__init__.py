@@ -1,0 +1,1 @@
+"""Methods that are the posterior mean of a Gaussian process: what that gives besides values."""
