@@ -40,7 +40,7 @@ def table(axis):
 
 
 def completed(axis, side, **settings):
-    return kf.complete(table(axis), **{axis: side}, **{"mu": 0.1, **settings})
+    return kf.complete(table(axis), **{axis: side}, **{"mu": 0.1, "method": "kkmcex", **settings})
 
 
 def known(similar=ALIKE):
@@ -124,7 +124,7 @@ def test_what_a_new_item_is_to_itself():
 def test_a_number_for_a_label_is_no_twin():
     """New item 0 is not known item 0: the similarity of these two is not its own."""
     plain = UNIT.iloc[:9, :9].set_axis(range(9)).set_axis(range(9), axis=1)
-    rows = kf.complete(table("rows").set_axis(range(9)), rows=plain, mu=0.1)
+    rows = kf.complete(table("rows").set_axis(range(9)), method="kkmcex", rows=plain, mu=0.1)
     new = pd.DataFrame(UNIT.loc[["n1"], ITEMS].to_numpy())
     want = rows.model.extrapolate_std((new.to_numpy(), [1.0]))
     assert_array_equal(rows.extrapolate_std(rows=new).to_numpy(), want)
@@ -214,7 +214,7 @@ def test_a_large_graph_is_known_by_its_products(monkeypatch):
 @pytest.mark.parametrize("axis", AXES)
 def test_many_items_are_cut_to_a_thin_factor(axis, monkeypatch):
     monkeypatch.setattr("kronfill.completion.sides.MANY", 5)
-    monkeypatch.setattr("kronfill.completion.sides.RANK", 9)
+    monkeypatch.setattr("kronfill.completion.sides.THIN_RANK", 9)
     cut = completed(axis, known())
     monkeypatch.undo()
     whole = completed(axis, known())
@@ -301,7 +301,7 @@ def test_methods_without_a_standard_deviation_say_so(method):
 
 def test_both_axes_at_once():
     alike = pd.DataFrame(0.5 * np.eye(6) + 0.5, DAYS, DAYS)
-    done = kf.complete(table("rows"), known(), alike, mu=0.1)
+    done = kf.complete(table("rows"), known(), alike, method="kkmcex", mu=0.1)
     day = pd.DataFrame(0.7, index=["d9"], columns=DAYS)
     for name in ("extrapolate", "extrapolate_std"):
         found = getattr(done, name)(rows=ALIKE.loc[NEW], cols=day)
@@ -353,9 +353,11 @@ def test_a_matrix_with_plain_numbers_for_labels_is_matched_too():
     """The default index 0, 1, 2, ... of a matrix are labels: the table may have another order."""
     plain = UNIT.iloc[:9, :9].set_axis(pd.RangeIndex(9)).set_axis(pd.RangeIndex(9), axis=1)
     numbers = [5, 3, 0, 1, 8, 2, 4, 7, 6]
-    done = kf.complete(table("rows").set_axis(numbers), rows=plain, mu=0.1)
-    named = kf.complete(table("rows"), rows=known(UNIT), mu=0.1)
+    done = kf.complete(table("rows").set_axis(numbers), method="kkmcex", rows=plain, mu=0.1)
+    named = kf.complete(table("rows"), method="kkmcex", rows=known(UNIT), mu=0.1)
     assert_array_equal(done.filled.to_numpy(), named.filled.to_numpy())
     # Items that only the matrix has are extrapolated.
-    more = kf.complete(table("rows").set_axis(numbers).iloc[:4], rows=plain, mu=0.1)
+    more = kf.complete(
+        table("rows").set_axis(numbers).iloc[:4], method="kkmcex", rows=plain, mu=0.1
+    )
     assert more.filled.shape == (9, 6)

@@ -23,7 +23,7 @@ def large(monkeypatch):
 
 
 def test_settings_that_save_time_leave_what_was_asked(large):
-    problem = CompletionProblem.of(*large)
+    problem = CompletionProblem.of(*large, method="kkmcex")
     asked = problem.estimator.get_params(deep=False)
     model = problem.fit()
     assert problem.estimator.get_params(deep=False) == asked

@@ -41,11 +41,11 @@ def table():
 def test_an_array_of_xarray_keeps_its_labels():
     frame = table().rename_axis("place").rename_axis("day", axis=1)
     array = xr.DataArray(frame)
-    plain = kf.complete(frame, PLACES, DAYS, mu=0.1)
-    done = kf.complete(array, PLACES, DAYS, mu=0.1)
+    plain = kf.complete(frame, PLACES, DAYS, method="kkmcex", mu=0.1)
+    done = kf.complete(array, PLACES, DAYS, method="kkmcex", mu=0.1)
     pd.testing.assert_frame_equal(done.filled, plain.filled, check_freq=False)
     with pytest.raises(ParameterError, match="to_pandas"):
-        kf.complete(frame, rows=xr.DataArray(PLACES[["x", "y"]]), mu=0.1)
+        kf.complete(frame, method="kkmcex", rows=xr.DataArray(PLACES[["x", "y"]]), mu=0.1)
 
 
 @pytest.mark.parametrize("method", ["kkmcex", "rrmcex", "kmc", "imc", "mc"])
@@ -65,7 +65,7 @@ def test_every_method_fills_the_table(method):
 
 
 def test_status_tells_observed_filled_and_extrapolated():
-    done = kf.complete(table(), PLACES, DAYS, mu=0.1)
+    done = kf.complete(table(), PLACES, DAYS, method="kkmcex", mu=0.1)
     status = done.status
     counts = status.stack().value_counts()
     assert counts["observed"] == done.observations.m
@@ -79,15 +79,17 @@ def test_status_tells_observed_filled_and_extrapolated():
 def test_labels_are_matched_not_positions():
     """Shuffled side information gives the same answer."""
     frame = table()
-    one = kf.complete(frame, PLACES, DAYS, mu=0.1).filled
-    two = kf.complete(frame, PLACES.sample(frac=1, random_state=1), DAYS[::-1], mu=0.1).filled
+    one = kf.complete(frame, PLACES, DAYS, method="kkmcex", mu=0.1).filled
+    two = kf.complete(
+        frame, PLACES.sample(frac=1, random_state=1), DAYS[::-1], method="kkmcex", mu=0.1
+    ).filled
     assert_allclose(two.loc[one.index, one.columns].to_numpy(), one.to_numpy(), atol=1e-8)
 
 
 def test_equals_the_estimator():
     """Nothing but kernels, a mean and mu are added."""
-    frame = table()
-    done = kf.complete(frame, PLACES, mu=0.3)
+    frame = table().set_axis(list("abcdef"), axis=1)
+    done = kf.complete(frame, PLACES, method="kkmcex", mu=0.3)
     order = list(done.filled.index)
     n = len(order)
     kernel = kf.kernels.rbf(PLACES.loc[order]) + kf.kernels.constant(n)
@@ -101,27 +103,29 @@ def test_equals_the_estimator():
 def test_graph_kernel_and_similarity_matrix():
     frame = table()
     graph = nx.path_graph(list(PLACES.index))
-    by_graph = kf.complete(frame, rows=graph, mu=0.1)
+    by_graph = kf.complete(frame, method="kkmcex", rows=graph, mu=0.1)
     assert "graph of 12 nodes" in repr(by_graph)
     assert by_graph.filled.shape == (12, 6)
     matrix = kf.kernels.rbf(PLACES[["x", "y"]]).to_array()
     similar = pd.DataFrame(matrix, index=PLACES.index, columns=PLACES.index)
-    by_matrix = kf.complete(frame, rows=similar, mu=0.1)
+    by_matrix = kf.complete(frame, method="kkmcex", rows=similar, mu=0.1)
     assert by_matrix.filled.shape == (12, 6)
     # A kernel object is taken as it is; a similarity matrix gets a constant and an identity part.
     own = kf.kernels.precomputed(similar)
     labels = list(PLACES.index)
     parts = own + kf.kernels.constant(labels) + 0.1 * kf.kernels.identity(labels)
-    by_kernel = kf.complete(frame, rows=parts, mu=0.1)
+    by_kernel = kf.complete(frame, method="kkmcex", rows=parts, mu=0.1)
     assert_allclose(by_matrix.filled.to_numpy(), by_kernel.filled.to_numpy(), atol=1e-9)
-    assert not np.allclose(kf.complete(frame, rows=own, mu=0.1).filled, by_kernel.filled)
+    assert not np.allclose(
+        kf.complete(frame, method="kkmcex", rows=own, mu=0.1).filled, by_kernel.filled
+    )
     positional = PLACES.loc[frame.index, ["x", "y"]].to_numpy()
     array = kf.kernels.rbf(positional).to_array()
-    assert kf.complete(frame, rows=array, mu=0.1).filled.shape == (10, 6)
+    assert kf.complete(frame, method="kkmcex", rows=array, mu=0.1).filled.shape == (10, 6)
 
 
 def test_best_columns_per_row():
-    done = kf.complete(table(), PLACES, DAYS, mu=0.1)
+    done = kf.complete(table(), PLACES, DAYS, method="kkmcex", mu=0.1)
     best = done.best(2, rows=["p5", "p11"])
     assert list(best.columns) == ["row", "rank", "column", "value"]
     assert list(best["row"]) == ["p5", "p5", "p11", "p11"]
@@ -178,12 +182,12 @@ def test_html_of_a_small_table_shows_all_of_it(shape):
 
 def test_missing_labels_are_named():
     with pytest.raises(LabelError, match=r"1 of 10 row labels .* \('p9'\)"):
-        kf.complete(table(), PLACES.drop(index="p9"))
+        kf.complete(table(), PLACES.drop(index="p9"), method="kkmcex")
     with pytest.raises(LabelError, match=r"labels of the table's rows.*exchange rows= and cols="):
-        kf.complete(table(), cols=PLACES)
+        kf.complete(table(), method="kkmcex", cols=PLACES)
     with pytest.raises(LabelError, match="12 items without labels"):
-        kf.complete(table(), np.eye(12))
-    done = kf.complete(table(), PLACES, mu=0.1)
+        kf.complete(table(), np.eye(12), method="kkmcex")
+    done = kf.complete(table(), PLACES, method="kkmcex", mu=0.1)
     with pytest.raises(LabelError, match="did you mean 'p1"):
         done.predict([("p1x", DAYS.index[0])])
     with pytest.raises(ParameterError, match="one pair per entry"):
@@ -199,12 +203,12 @@ def test_bad_arguments():
     with pytest.raises(ParameterError, match="method must be one of"):
         kf.complete(table(), method="svd")
     with pytest.raises(ParameterError, match="to_frame"):
-        kf.complete(table(), rows=PLACES["x"])
+        kf.complete(table(), method="kkmcex", rows=PLACES["x"])
     assert kf.complete(table(), PLACES, method="KKMCEX", mu=1.0).model.mu_ == 1.0
     with pytest.raises(ParameterError, match="needs a table of features"):
         kf.complete(table(), rows=nx.path_graph(list(PLACES.index)), method="imc")
     with pytest.warns(KronfillWarning, match="Nothing is known"):
-        kf.complete(table(), mu=1.0)
+        kf.complete(table().set_axis(list("abcdef"), axis=1), method="kkmcex", mu=1.0)
 
 
 @pytest.mark.parametrize("known", ["rows", "cols", "graph", "similarity", "nothing"])
@@ -241,7 +245,7 @@ def test_index_names_frequency_and_multiindex_are_kept():
     assert same.index.equals(frame.index)
     assert (same.index.name, same.columns.name) == ("place", "day")
     assert same.columns.freq == frame.columns.freq
-    more = kf.complete(frame, PLACES, DAYS, mu=0.1).filled
+    more = kf.complete(frame, PLACES, DAYS, method="kkmcex", mu=0.1).filled
     assert (more.index.name, more.columns.name) == ("place", "day")
     levels = pd.MultiIndex.from_product([["n", "s"], range(5)], names=["region", "id"])
     nested = kf.complete(frame.set_axis(levels), method="mc", mu=0.1).filled
@@ -250,7 +254,7 @@ def test_index_names_frequency_and_multiindex_are_kept():
 
 
 def test_new_rows_are_labelled():
-    done = kf.complete(table(), PLACES, DAYS, mu=0.1)
+    done = kf.complete(table(), PLACES, DAYS, method="kkmcex", mu=0.1)
     new = PLACES.iloc[[2]].rename(index={"p2": "twin"})
     got = done.extrapolate(rows=new)
     assert list(got.index) == ["twin"]
@@ -259,23 +263,25 @@ def test_new_rows_are_labelled():
 
 
 def test_certificate_of_a_completion():
-    found = kf.complete(table(), PLACES, DAYS, mu=0.1).certificate(value_range=(0, 40))
+    found = kf.complete(table(), PLACES, DAYS, method="kkmcex", mu=0.1).certificate(
+        value_range=(0, 40)
+    )
     assert found.value >= 0
 
 
 def test_single_row_and_single_column():
     frame = pd.DataFrame([[1.0, np.nan, 3.0]], index=["a"], columns=list("xyz"))
     columns = pd.DataFrame({"t": [0.0, 1.0, 2.0]}, index=list("xyz"))
-    filled = kf.complete(frame, cols=columns).filled
+    filled = kf.complete(frame, method="kkmcex", cols=columns).filled
     assert 1.0 < filled.loc["a", "y"] < 3.0
-    flipped = kf.complete(frame.T, rows=columns).filled
+    flipped = kf.complete(frame.T, method="kkmcex", rows=columns).filled
     assert_allclose(flipped.to_numpy().T, filled.to_numpy(), atol=1e-6)
 
 
 def test_unmatched_rows_are_kept_or_dropped_when_asked():
     frame = table()
     known = PLACES.drop(index=["p9", "p2"])
-    kept = kf.complete(frame, known, DAYS, mu=0.1, unmatched="keep")
+    kept = kf.complete(frame, known, DAYS, method="kkmcex", mu=0.1, unmatched="keep")
     assert list(kept.filled.index[:10]) == list(frame.index)
     assert set(kept.filled.index) == set(PLACES.index)
     # They share nothing with the others but a constant: their similarity is as if they were alone.
@@ -283,8 +289,8 @@ def test_unmatched_rows_are_kept_or_dropped_when_asked():
     at, others = list(frame.index).index("p9"), list(frame.index).index("p5")
     assert kernel[at, others] == pytest.approx(kernel.min())
     assert kernel[at, at] < kernel[others, others]
-    dropped = kf.complete(frame, known, DAYS, mu=0.1, unmatched="drop")
-    rest = kf.complete(frame.drop(index=["p9", "p2"]), known, DAYS, mu=0.1)
+    dropped = kf.complete(frame, known, DAYS, method="kkmcex", mu=0.1, unmatched="drop")
+    rest = kf.complete(frame.drop(index=["p9", "p2"]), known, DAYS, method="kkmcex", mu=0.1)
     assert_allclose(dropped.filled.to_numpy(), rest.filled.to_numpy())
     assert list(dropped.filled.index) == list(rest.filled.index)
 
@@ -292,16 +298,16 @@ def test_unmatched_rows_are_kept_or_dropped_when_asked():
 def test_unmatched_in_graphs_and_matrices():
     frame = table()
     graph = nx.path_graph([p for p in PLACES.index if p != "p9"])
-    by_graph = kf.complete(frame, rows=graph, mu=0.1, unmatched="keep")
+    by_graph = kf.complete(frame, method="kkmcex", rows=graph, mu=0.1, unmatched="keep")
     assert set(by_graph.filled.index) == set(PLACES.index)
     assert "p9" not in graph
     part = PLACES.drop(index="p9")
     matrix = pd.DataFrame(kf.kernels.rbf(part).to_array(), index=part.index, columns=part.index)
-    by_matrix = kf.complete(frame, rows=matrix, mu=0.1, unmatched="keep")
+    by_matrix = kf.complete(frame, method="kkmcex", rows=matrix, mu=0.1, unmatched="keep")
     assert np.isfinite(by_matrix.filled.loc["p9"]).all()
     own = kf.kernels.precomputed(matrix)
     with pytest.raises(LabelError, match="must describe every row"):
-        kf.complete(frame, rows=own, mu=0.1, unmatched="keep")
+        kf.complete(frame, method="kkmcex", rows=own, mu=0.1, unmatched="keep")
 
 
 @pytest.mark.parametrize("unmatched", ["keep", "drop"])
@@ -309,15 +315,15 @@ def test_a_plain_list_of_lists(unmatched):
     """Labelled by position, whatever list.index is."""
     rows = [[1.0, 2.0, None], [2.0, None, 4.0], [None, 4.0, 5.0]]
     known = pd.DataFrame({"x": [0.0, 1.0, 3.0]}, index=[0, 1, 7])
-    done = kf.complete(rows, known, mu=0.1, unmatched=unmatched)
-    same = kf.complete(pd.DataFrame(rows), known, mu=0.1, unmatched=unmatched)
+    done = kf.complete(rows, known, method="kkmcex", mu=0.1, unmatched=unmatched)
+    same = kf.complete(pd.DataFrame(rows), known, method="kkmcex", mu=0.1, unmatched=unmatched)
     pd.testing.assert_frame_equal(done.filled, same.filled, check_index_type=False)
     assert list(done.filled.index) == ([0, 1, 2, 7] if unmatched == "keep" else [0, 1, 7])
 
 
 def test_new_rows_as_a_plain_list_are_numbered():
     near = [[1.0, 0.5, 0.2], [0.5, 1.0, 0.5], [0.2, 0.5, 1.0]]
-    done = kf.complete([[1.0, 2.0], [2.0, None], [None, 3.0]], rows=near, mu=0.1)
+    done = kf.complete([[1.0, 2.0], [2.0, None], [None, 3.0]], method="kkmcex", rows=near, mu=0.1)
     new = [[0.4, 0.9, 0.4]]
     found = done.extrapolate(rows=new)
     assert list(found.index) == [0]
@@ -326,22 +332,22 @@ def test_new_rows_as_a_plain_list_are_numbered():
 
 def test_counts_of_one_are_singular():
     one = pd.DataFrame({"x": [1.0]}, index=["a"])
-    done = kf.complete(pd.DataFrame([[1.0, 2.0, None]], index=["a"]), one, mu=0.1)
+    done = kf.complete(pd.DataFrame([[1.0, 2.0, None]], index=["a"]), one, method="kkmcex", mu=0.1)
     assert "1 feature of 1 item" in repr(done)
     assert str(match(one, ("a",), "row")) == "1 of 1 row of the table is in the side information"
     with pytest.raises(LabelError, match="1 of 1 row label of the table is not in"):
-        kf.complete(pd.DataFrame([[1.0, None]], index=["b"]), one)
+        kf.complete(pd.DataFrame([[1.0, None]], index=["b"]), one, method="kkmcex")
 
 
 def test_unmatched_cannot_be_everything():
     strange = PLACES.set_axis([f"q{i}" for i in range(12)])
     for how, says in (("keep", "No row label"), ("drop", "nothing would be left")):
         with pytest.raises(kf.errors.DataError, match=says):
-            kf.complete(table(), strange, unmatched=how)
+            kf.complete(table(), strange, method="kkmcex", unmatched=how)
     with pytest.raises(LabelError, match="predicts from features alone"):
         kf.complete(table(), PLACES.drop(index="p9"), method="imc", unmatched="keep")
     with pytest.raises(ParameterError, match="unmatched must be"):
-        kf.complete(table(), PLACES, unmatched="maybe")
+        kf.complete(table(), PLACES, method="kkmcex", unmatched="maybe")
 
 
 @pytest.mark.parametrize("method", ["kkmcex", "rrmcex", "kmc", "imc"])
@@ -358,13 +364,13 @@ def test_new_rows_whatever_the_method_and_the_match(method):
 
 def test_many_items_are_cut_to_a_thin_factor(monkeypatch):
     frame = table()
-    whole = kf.complete(frame, PLACES, DAYS, mu=0.1)
+    whole = kf.complete(frame, PLACES, DAYS, method="kkmcex", mu=0.1)
     monkeypatch.setattr("kronfill.completion.sides.MANY", 5)
-    monkeypatch.setattr("kronfill.completion.sides.RANK", 12)
-    same = kf.complete(frame, PLACES, DAYS, mu=0.1)
+    monkeypatch.setattr("kronfill.completion.sides.THIN_RANK", 12)
+    same = kf.complete(frame, PLACES, DAYS, method="kkmcex", mu=0.1)
     assert_allclose(same.filled.to_numpy(), whole.filled.to_numpy(), atol=1e-6)
-    monkeypatch.setattr("kronfill.completion.sides.RANK", 3)
-    cut = kf.complete(frame, PLACES, DAYS, mu=0.1)
+    monkeypatch.setattr("kronfill.completion.sides.THIN_RANK", 3)
+    cut = kf.complete(frame, PLACES, DAYS, method="kkmcex", mu=0.1)
     assert "Thin" in repr(cut.model.row_kernel)
     # What the factor leaves out goes to the identity part: the mean diagonal stays.
     assert_allclose(
@@ -382,23 +388,23 @@ def test_mu_of_a_part_is_that_of_the_whole(monkeypatch):
     values = truth + 0.5 * rng.standard_normal(truth.shape)
     values[rng.random(values.shape) < 0.4] = np.nan
     rows, cols = pd.DataFrame({"x": x}), pd.DataFrame({"t": t})
-    want = kf.complete(values, rows, cols).model.mu_
+    want = kf.complete(values, rows, cols, method="kkmcex").model.mu_
     monkeypatch.setattr("kronfill.completion.problem.LARGE", 100)
     monkeypatch.setattr("kronfill.completion.problem.PART", 1000)
-    got = kf.complete(values, rows, cols)
+    got = kf.complete(values, rows, cols, method="kkmcex")
     assert 0.1 < got.model.mu_ / want < 10
     exact = kf.KKMCEX(
         got.model.row_kernel, got.model.col_kernel, mu=got.model.mu_, center="mean"
     ).fit(got.observations)
     assert_allclose(got.predicted.to_numpy(), exact.predict_matrix(), atol=1e-2)
     # A level far above the spread changes nothing: neither the mu nor how exact the solve is.
-    high = kf.complete(values + 1e4, rows, cols)
+    high = kf.complete(values + 1e4, rows, cols, method="kkmcex")
     assert high.model.mu_ == pytest.approx(got.model.mu_)
     assert_allclose(high.predicted.to_numpy() - 1e4, exact.predict_matrix(), atol=2e-2)
 
 
 def test_predictions_of_known_and_new_entries_together():
-    done = kf.complete(table(), PLACES, DAYS, mu=0.1)
+    done = kf.complete(table(), PLACES, DAYS, method="kkmcex", mu=0.1)
     rows = PLACES.iloc[[2, 5]].set_axis(["n1", "n2"])
     cols = DAYS.iloc[[1]].set_axis([pd.Timestamp("2030-01-01")])
     at = (np.array([13, 0, 12, 1]), np.array([2, 8, 8, 1]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 
 from kronfill._optional import needed
 from kronfill._types import Floats, Index
-from kronfill.completion.intervals import Intervals, intervals_for
-from kronfill.completion.newcomers import Newcomers, newcomers
+from kronfill.completion.groups import GroupCoverage, coverage_by, grouping
+from kronfill.completion.intervals import NAMES, Calibrated, Intervals, intervals_for
+from kronfill.completion.likelihood import level_names
+from kronfill.completion.values import InOriginalUnits, base_of, is_scaled, unscaled
 from kronfill.data import Observations
 from kronfill.data.arrays import plain_array
 from kronfill.errors import ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor, check_rank
+from kronfill.estimators.transformed.regressor import TransformedRegressor
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,13 +35,14 @@ __all__ = [
     "as_index",
     "best_lines",
     "check_level",
+    "interval_names",
 ]
-
-Both = tuple[Newcomers | None, Newcomers | None]
 
 STATUS = ("observed", "filled", "extrapolated")
 CHUNK = 500_000
 """Entries that are described together."""
+FOUND_ANEW = ("_observed_codes", "_forecast_errors")
+"""What a copy of a completed table or a file of it does without."""
 BLOCK_FLOATS = 4_000_000
 """Numbers in a block of new rows or columns."""
 
@@ -93,7 +98,7 @@ class EntryDetails:
         return self.model.predict(np.column_stack(self.locate(pairs)))
 
     def details(
-        self, pairs: Any = None, *, level: float = 0.9, intervals: str = "auto"
+        self, pairs: Any = None, *, level: float = 0.9, intervals: str = "auto", by: Any = None
     ) -> DataFrame:
         """Value, status and interval of each entry, one line per entry.
 
@@ -104,30 +109,49 @@ class EntryDetails:
         level : float, default=0.9
             Share of the values that the intervals are to contain.
         intervals : {"auto", "gaussian", "calibrated", "none"}, default="auto"
-            "gaussian" is the standard deviation of KKMCEX and RRMCEX, noise included. "calibrated"
-            takes the width from the errors of one more fit, from which rows, columns and entries
-            were hidden: one width for each kind of entry. "auto" takes the first where it can be
-            had in about a minute.
+            "gaussian" is the standard deviation of KKMCEX and RRMCEX, noise included: it holds if
+            the model does. "calibrated" is conformal: widths from errors on what was hidden from
+            one more fit for each kind of entry, so that they hold for uneven masks (entries count
+            by their odds of being missing) and for new rows and columns (each hidden row counts
+            once); see :doc:`/uncertainty`. "auto" calibrates from 200 observations on, and takes
+            the first with fewer.
+        by : {"row", "column", "observations"}, str, mapping or Series, optional
+            Groups within which calibrated intervals are to hold: by row, by column, by the number
+            of observations of the row, by a category of the features, or by a group for each row
+            (column) label. A row of the table without observations is judged by hidden rows of its
+            group, a new column likewise; elsewhere groups are for known rows and columns.
 
         Returns
         -------
         DataFrame
             Columns "row", "column", "value", "status" ("observed", "filled" or "extrapolated"),
-            "lower", "upper" and "std". An observed value stands as it is and has no interval.
-            "std" is empty for calibrated intervals.
+            "lower", "upper", "std" and "interval", which says what the interval is: its method,
+            and for conformal ones the kind of entry. An observed value stands as it is and has no
+            interval. "std" is empty where it cannot be had. Of yes or no, counts and ordered levels
+            "value" is the expected value, "lower" and "upper" are the least and the largest value
+            that are possible at this level (0 to 1 where either may be), and ordered levels have
+            a column of probabilities each, "P(1)", "P(2)", ... of entries that were not observed.
+            ``attrs["intervals"]`` has in words what the intervals rest on, and whether the mask is
+            even.
 
         Examples
         --------
         >>> import numpy as np, pandas as pd, kronfill as kf
         >>> table = pd.DataFrame({"mon": [1.0, 2.0, 3.0], "tue": [2.0, 3.0, np.nan]})
         >>> places = pd.DataFrame({"x": [0.0, 1.0, 2.0]})
-        >>> details = kf.complete(table, places, mu=0.1).details([(0, "mon"), (2, "tue")])
+        >>> done = kf.complete(table, places, method="kkmcex", mu=0.1)
+        >>> details = done.details([(0, "mon"), (2, "tue")])
         >>> list(details["status"]), bool(details["lower"][1] < details["value"][1])
         (['observed', 'filled'], True)
         """
         pd = needed("pandas", "Details")
-        blocks = list(self.iter_details(pairs, level=level, intervals=intervals))
-        return cast("DataFrame", pd.concat(blocks, ignore_index=True) if blocks[1:] else blocks[0])
+        check_level(level)
+        index = self._indices(pairs)
+        made = self.intervals_for(self._count(index), intervals, by)
+        blocks = list(self.iter_details(index, level=level, intervals=made))
+        found = pd.concat(blocks, ignore_index=True) if blocks[1:] else blocks[0]
+        found.attrs["intervals"] = made.words
+        return cast("DataFrame", found)
 
     def iter_details(
         self,
@@ -136,6 +160,7 @@ class EntryDetails:
         level: float = 0.9,
         intervals: str | Intervals = "auto",
         chunk: int = CHUNK,
+        by: Any = None,
     ) -> Iterator[DataFrame]:
         """Go through :meth:`details` block by block: no more than a block is in memory.
 
@@ -147,6 +172,8 @@ class EntryDetails:
             As for :meth:`details`; intervals that were made before are used again.
         chunk : int, default=500000
             Number of entries in a block.
+        by : object
+            As for :meth:`details`.
 
         Yields
         ------
@@ -156,9 +183,94 @@ class EntryDetails:
         check_rank(chunk, "chunk")
         index = self._indices(pairs)
         if not isinstance(intervals, Intervals):
-            intervals = intervals_for(self.model, self._count(index), intervals)
+            intervals = self.intervals_for(self._count(index), intervals, by)
         for at_r, at_c in self._blocks(index, chunk):
             yield self._described(at_r, at_c, level, intervals)
+
+    def intervals_for(self, count: int, method: str = "auto", by: Any = None) -> Intervals:
+        """Return intervals for ``count`` entries; what was calibrated is kept, also in a file.
+
+        Parameters
+        ----------
+        count : int
+            Number of entries that they are for.
+        method, by : object
+            As ``intervals`` and ``by`` of :meth:`details`.
+
+        Returns
+        -------
+        Intervals
+            Its ``words`` say what they are.
+        """
+        model = unscaled(self.model)
+        if by is not None:
+            if method not in ("auto", "calibrated"):
+                msg = (
+                    f"{argument('by')} is for calibrated intervals: leave it out, or leave "
+                    f"{argument('intervals', method)} out."
+                )
+                raise ParameterError(msg)
+            groups = grouping(by, self.model, self.observations)
+            return self._in_units(intervals_for(model, count, "calibrated", groups.pair))
+        made = intervals_for(model, count, method)
+        if isinstance(made, Calibrated):
+            kept: Calibrated | None = vars(self).get("_calibrated")
+            if kept is not None and kept.serves(count):
+                return self._in_units(kept)
+            self._calibrated = made
+        return self._in_units(made)
+
+    def _in_units(self, made: Intervals) -> Intervals:
+        """Intervals in the units of the values."""
+        model = self.model
+        return InOriginalUnits(made, model) if isinstance(model, TransformedRegressor) else made
+
+    def coverage(self, by: Any = "observations", level: float = 0.9) -> DataFrame:
+        """How often calibrated intervals hold in each group of known rows and columns.
+
+        Parameters
+        ----------
+        by : {"row", "column", "observations"}, str, mapping or Series, default="observations"
+            The groups, as for :meth:`details`; by default rows by their number of observations.
+        level : float, default=0.9
+            Share of the values that the intervals are to contain.
+
+        Returns
+        -------
+        DataFrame
+            Columns "group", "entries" (hidden ones that it was measured on), "coverage" and
+            "width" (the median). Entries count by their odds of being missing; each is held
+            against the interval that the other hidden entries give.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, kronfill as kf
+        >>> rng = np.random.default_rng(0)
+        >>> table = np.add.outer(np.arange(20.0), np.arange(30.0)) + rng.standard_normal((20, 30))
+        >>> table[rng.random(table.shape) < 0.4] = np.nan
+        >>> region = pd.Series(["north", "south"] * 10)
+        >>> found = kf.complete(pd.DataFrame(table), method="mc", rank=2).coverage(by=region)
+        >>> list(found["group"]), bool((found["coverage"] > 0.7).all())
+        (['north', 'south'], True)
+        """
+        pd = needed("pandas", "Coverage by group")
+        names = ["group", "entries", "coverage", "width"]
+        found = self.measured_coverage(by, level)
+        lines = [[getattr(one, name) for name in names] for one in found]
+        return cast("DataFrame", pd.DataFrame(lines, columns=names))
+
+    def measured_coverage(self, by: Any, level: float = 0.9) -> list[GroupCoverage]:
+        """Return :meth:`coverage` as a list; empty where intervals cannot be calibrated."""
+        check_level(level)
+        groups = grouping(by, self.model, self.observations)
+        made = base_of(self.intervals_for(0, "calibrated"))
+        part = made.part(0) if isinstance(made, Calibrated) else ""
+        if isinstance(part, str):
+            return []
+        found = coverage_by(part, groups, level)
+        if is_scaled(self.model):  # widths on another scale are none of the values
+            return [replace(one, width=float("nan")) for one in found]
+        return found
 
     def _blocks(self, pairs: Any, chunk: int) -> Iterator[tuple[Index, Index]]:
         """Row and column indices of entries, all of them by default, some at a time."""
@@ -211,11 +323,15 @@ class EntryDetails:
         value = self.model.predict(np.column_stack([at_r, at_c])) if len(at_r) else np.empty(0)
         status, seen = self._status_at(at_r, at_c)
         ends = np.full((3, len(value)), np.nan)
+        named = np.full(len(value), -1)
         open_ = np.flatnonzero(status)
         if len(open_):
-            ends[:, open_] = intervals.at(at_r[open_], at_c[open_], value[open_], level)
+            where = (at_r[open_], at_c[open_])
+            ends[:, open_] = intervals.at(*where, value[open_], level)
+            named[open_] = intervals.kinds(*where)
         value[status == 0] = obs.values[seen]
         index, columns = self._index
+        shares = self._shares(at_r, at_c, open_)
         return cast(
             "DataFrame",
             pd.DataFrame(
@@ -227,9 +343,22 @@ class EntryDetails:
                     "lower": ends[0],
                     "upper": ends[1],
                     "std": ends[2],
+                    "interval": interval_names(intervals, named, ends[0]),
+                    **shares,
                 }
             ),
         )
+
+    def _shares(self, at_r: Index, at_c: Index, open_: Index) -> dict[str, Floats]:
+        """Probabilities of ordered levels at the entries that are open."""
+        names = level_names(self.model)
+        if not names:
+            return {}
+        out = np.full((len(names), len(at_r)), np.nan)
+        if len(open_):
+            model: Any = self.model
+            out[:, open_] = model.predict_proba(np.column_stack([at_r[open_], at_c[open_]])).T
+        return dict(zip(names, out, strict=True))
 
     def _status_at(
         self, at_r: NDArray[np.intp], at_c: NDArray[np.intp]
@@ -252,138 +381,17 @@ class EntryDetails:
         order = np.argsort(codes, kind="stable")
         return codes[order], order
 
-    def iter_predictions(
-        self,
-        pairs: tuple[Index, Index] | None = None,
-        *,
-        rows: Any = None,
-        cols: Any = None,
-        level: float = 0.9,
-        intervals: str = "auto",
-        chunk: int = CHUNK,
-    ) -> Iterator[DataFrame]:
-        """Go through entries of which some belong to new rows and columns.
-
-        Parameters
-        ----------
-        pairs : pair of index arrays, optional
-            The entries. New rows (columns) are numbered behind the known ones. By default all
-            entries of the new rows and columns.
-        rows, cols : DataFrame, optional
-            What is known about the new rows and columns, as for :meth:`Completion.extrapolate`.
-        level, intervals, chunk : object
-            As for :meth:`iter_details`.
-
-        Yields
-        ------
-        DataFrame
-            As for :meth:`details`; entries of new rows and columns are "extrapolated".
-        """
-        check_level(level)
-        n, l = self.observations.shape
-        new = self._newcomers(rows, cols)
-        at_r, at_c = _all_new(n, l, new) if pairs is None else pairs
-        count = len(at_r) if rows is None and cols is None else max(len(at_r), _width(n, l, new))
-        made = intervals_for(self.model, count, intervals)
-        for first in range(0, max(len(at_r), 1), chunk):
-            part = slice(first, first + chunk)
-            yield self._mixed(at_r[part], at_c[part], new, level, made)
-
-    def _newcomers(self, rows: Any, cols: Any) -> Both:
-        """New rows and columns as the model wants them described."""
-        obs = self.observations
-        return (
-            newcomers(self.model, 0, obs.row_labels or (), rows),
-            newcomers(self.model, 1, obs.col_labels or (), cols),
-        )
-
-    def _extended(self, method: Callable[[Any, Any], Any], rows: Any, cols: Any) -> DataFrame:
-        """What a method of the model says about new rows and columns, labelled."""
-        pd = needed("pandas", "Extrapolated tables")
-        new = self._newcomers(rows, cols)
-        values = method(*(None if part is None else part.given for part in new))
-        index, columns = (
-            own if part is None else part.labels for part, own in zip(new, self._index, strict=True)
-        )
-        return cast("DataFrame", pd.DataFrame(values, index=index, columns=columns))
-
-    def _mixed(
-        self, at_r: Index, at_c: Index, new: Both, level: float, made: Intervals
-    ) -> DataFrame:
-        pd = needed("pandas", "Predictions")
-        n, l = self.observations.shape
-        known = (at_r < n) & (at_c < l)
-        parts = [self._described(at_r[known], at_c[known], level, made)]
-        order = [np.flatnonzero(known)]
-        names = [
-            own if part is None else own.append(pd.Index(list(part.labels), tupleize_cols=False))
-            for own, part in zip(self._index, new, strict=True)
-        ]
-        for cold_r, cold_c in ((True, False), (False, True), (True, True)):
-            at = np.flatnonzero(((at_r >= n) == cold_r) & ((at_c >= l) == cold_c))
-            if not len(at):
-                continue
-            ends = self._outside(at_r[at], at_c[at], (cold_r, cold_c), new, level, made)
-            status = pd.Categorical.from_codes(np.full(len(at), 2), categories=list(STATUS))
-            labels = {"row": names[0].take(at_r[at]), "column": names[1].take(at_c[at])}
-            found = {"value": ends[0], "status": status, "lower": ends[1], "upper": ends[2]}
-            parts.append(pd.DataFrame({**labels, **found, "std": ends[3]}))
-            order.append(at)
-        filled = [part for part in parts if len(part)] or parts[:1]
-        whole = pd.concat(filled, ignore_index=True) if filled[1:] else filled[0]
-        return cast(
-            "DataFrame", whole.iloc[np.argsort(np.concatenate(order))].reset_index(drop=True)
-        )
-
-    def _outside(
-        self,
-        at_r: Index,
-        at_c: Index,
-        cold: tuple[bool, bool],
-        new: Both,
-        level: float,
-        made: Intervals,
-    ) -> Floats:
-        """Value, lower, upper and std of entries of new rows, new columns, or both."""
-        n, l = self.observations.shape
-        out = np.empty((4, len(at_r)))
-        lead, size = (at_r - n, l) if cold[0] else (at_c - l, n)
-        leading, other = new[0 if cold[0] else 1], new[1] if all(cold) else None
-        assert leading is not None
-        size = size if other is None else len(other)
-        items, place = np.unique(lead, return_inverse=True)
-        step = max(1, BLOCK_FLOATS // size)
-        for first in range(0, len(items), step):
-            some = items[first : first + step]
-            mine = np.flatnonzero((place >= first) & (place < first + step))
-            described = leading.take(some)
-            left, right = (described, None) if cold[0] else (None, described)
-            right = right if other is None else other.given
-            middle = self.model.extrapolate(left, right)
-            block = np.stack([middle, *made.outside(left, right, middle, level)])
-            i = place[mine] - first
-            j = (at_c[mine] - l if all(cold) else at_c[mine]) if cold[0] else at_r[mine]
-            out[:, mine] = block[:, i, j] if cold[0] else block[:, j, i]
-        return out
-
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_observed_codes"}
+        return {name: value for name, value in vars(self).items() if name not in FOUND_ANEW}
 
 
-def _all_new(n: int, l: int, new: Both) -> tuple[Index, Index]:
-    """All entries of the new rows, then those of the known rows in the new columns."""
-    k, q = (0 if part is None else len(part) for part in new)
-    first = np.divmod(np.arange(k * (l + q)), l + q)
-    second = np.divmod(np.arange(n * q), max(q, 1))
-    return (
-        np.concatenate([first[0] + n, second[0]]),
-        np.concatenate([first[1], second[1] + l]),
-    )
-
-
-def _width(n: int, l: int, new: Both) -> int:
-    k, q = (0 if part is None else len(part) for part in new)
-    return k * (l + q) + n * q
+def interval_names(intervals: Intervals, kinds: Index, lower: Floats) -> Any:
+    """What the interval of each entry is: its method, and the kind of entry if that matters."""
+    pd = needed("pandas", "Details")
+    by_kind = isinstance(base_of(intervals), Calibrated)
+    names = [f"{intervals.kind}, {name}" if by_kind else intervals.kind for name in NAMES]
+    codes = np.where(np.isnan(lower), -1, kinds if by_kind else np.minimum(kinds, 0))
+    return pd.Categorical.from_codes(codes, categories=names if by_kind else names[:1])
 
 
 def check_level(level: Any) -> None:
@@ -398,10 +406,10 @@ def _items(pairs: Any) -> Any:
 
 
 def best_lines(
-    rows: Sequence[Any], cols: Sequence[Any], values: Floats, n: int
+    rows: Sequence[Any], cols: Sequence[Any], values: Floats, n: int, order: Floats | None = None
 ) -> list[tuple[Any, int, Any, float]]:
-    """Row, rank, column and value of the n largest values of each row; -inf does not compete."""
-    take = np.argsort(-values, axis=1, kind="stable")[:, :n]
+    """Row, rank, column and value of the n best of each row, by order; -inf does not compete."""
+    take = np.argsort(-(values if order is None else order), axis=1, kind="stable")[:, :n]
     return [
         (row, place + 1, cols[j], own[j])
         for row, own, best in zip(rows, values, take, strict=True)

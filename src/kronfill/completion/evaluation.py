@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from kronfill._progress import ShareProgress
-from kronfill._types import Floats, Index
+from kronfill._progress import ProgressPrinter, ShareProgress, TimeLeft
+from kronfill._types import Index
+from kronfill.completion.drawn_zeros import with_drawn_zeros
+from kronfill.completion.groups import GroupCoverage
+from kronfill.completion.likelihood import likelihood_of, recorded
+from kronfill.completion.scores import HiddenEntries, Score, joined_entries, score
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.folds import Fold, left_out
+from kronfill.estimators.choices import kept
+from kronfill.estimators.folds import LEAST, Fold, hide, left_out
 from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.solution import Solution
+from kronfill.selection.ranking import RankingFigures, ranking_figures
 from kronfill.selection.splitters import ColumnKFold, EntryKFold, RowColumnKFold, RowKFold
 
 __all__ = [
     "FOLDS", "KINDS", "LEAST", "QUESTIONS", "Evaluation", "HiddenEntries", "Score", "counted",
-    "cross_validate", "evaluate", "hold_out", "kinds_of", "score",
+    "cross_validate", "doubt_of", "evaluate", "hidden_once", "hold_out", "kinds_of", "score",
+    "share_progress", "warn_of",
 ]  # fmt: skip
 
 Splits = list[tuple[Index, Index]]
@@ -38,68 +45,6 @@ QUESTIONS = dict(zip(KINDS, ("entries", "new rows", "new columns", "both new"), 
 FOLDS = 5
 FOLDS_LIMIT = 3000
 """Up to this many observations folds are left out in turn; beyond, a part is hidden once."""
-HIDDEN = 0.1
-"""Share of the rows, of the columns and of the other entries that is hidden to measure errors."""
-LEAST = 10
-"""So many rows (columns) with entries are needed for a part of them to be hidden."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """How far predictions are from what was observed.
-
-    Attributes
-    ----------
-    rmse, mae : float
-        Root mean square error and mean absolute error.
-    r2 : float or None
-        Share of the variance explained; None for values that do not vary.
-    """
-
-    rmse: float
-    mae: float
-    r2: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenEntries:
-    """Entries of one kind that were hidden from the fit that predicts them.
-
-    Attributes
-    ----------
-    rows, cols : ndarray of int
-        Where they are.
-    observed : ndarray
-        Their values.
-    predicted : ndarray
-        What the method says from the other observations.
-    mean, effects : ndarray
-        What two simple rules say from the same: the mean of all values; mean, row effect and
-        column effect.
-    """
-
-    rows: Index
-    cols: Index
-    observed: Floats
-    predicted: Floats
-    mean: Floats
-    effects: Floats
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, where: Any) -> HiddenEntries:
-        """Some of the entries."""
-        return HiddenEntries(
-            *(getattr(self, name)[where] for name in HiddenEntries.__dataclass_fields__)
-        )
-
-    def scores(self) -> tuple[Score, Score, Score]:
-        """Scores of the method, of the mean, and of mean, row and column effects."""
-        own, mean, effects = (
-            score(self.observed, guess) for guess in (self.predicted, self.mean, self.effects)
-        )
-        return own, mean, effects
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +67,11 @@ class Evaluation:
     doubts : dict of str to str
         For each kind whose predictions come from fits that did not converge, what happened: the
         errors of such a kind are those of unfinished fits.
+    coverage : list of GroupCoverage
+        How often the intervals of completed tables hold in each group, if ``by`` was given.
+    ranking : RankingFigures or None
+        Of yes or no: how high the hidden ones of each row are ranked among the columns without a
+        one in the fit, for entries of known rows and columns.
 
     Examples
     --------
@@ -139,10 +89,17 @@ class Evaluation:
     parts: dict[str, HiddenEntries]
     notes: dict[str, str] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
+    coverage: list[GroupCoverage] = field(default_factory=list)
+    ranking: RankingFigures | None = None
 
 
 def evaluate(
-    completion: Any, *, seed: int = 0, progress: ShareProgress | None = None
+    completion: Any,
+    *,
+    seed: int = 0,
+    progress: ShareProgress | bool | None = None,
+    by: Any = None,
+    level: float = 0.9,
 ) -> Evaluation:
     """Hide entries, rows and columns, fit again without them, predict them.
 
@@ -152,8 +109,13 @@ def evaluate(
         A completed table. Its ridge weight is kept: it is not chosen again in each fit.
     seed : int, default=0
         Seed of the split.
-    progress : callable, optional
-        Called with what is being done and the share that is done.
+    by : {"row", "column", "observations"}, str, mapping or Series, optional
+        Groups of which the coverage is measured too, as for ``Completion.coverage``.
+    level : float, default=0.9
+        Level of the intervals whose coverage is measured.
+    progress : bool or callable, optional
+        True says on the standard error stream how far it is, with the time left. A function is
+        called with what is being done and the share that is done.
 
     Returns
     -------
@@ -175,8 +137,15 @@ def evaluate(
     """
     model, obs = completion.model, completion.observations
     if counted(obs).m > FOLDS_LIMIT:
-        return hold_out(model, obs, seed)
-    return cross_validate(_kept(model), obs, KINDS[:3], seed=seed, progress=progress)
+        told = share_progress(progress)
+        if told is not None:
+            told("a fit without the hidden entries", 0.0)
+        found = hold_out(model, obs, seed)
+    else:
+        found = cross_validate(kept(model), obs, KINDS[:3], seed=seed, progress=progress)
+    if by is None:
+        return found
+    return replace(found, coverage=completion.measured_coverage(by, level))
 
 
 def cross_validate(
@@ -186,14 +155,15 @@ def cross_validate(
     *,
     folds: int = FOLDS,
     seed: int = 0,
-    progress: ShareProgress | None = None,
+    progress: ShareProgress | bool | None = None,
 ) -> Evaluation:
     """Leave folds of entries, of rows, of columns and of both out in turn, and predict them.
 
     Parameters
     ----------
     estimator : estimator
-        The method, fitted or not; ``mu="auto"`` is chosen anew in each fold.
+        The method, fitted or not; ``mu="auto"`` (and ``rank="auto"``) is chosen anew in each fold,
+        beyond 3,000 observations in the first fold of each kind, whose choice the others share.
     observations : Observations
         The data; those of weight zero take no part.
     kinds : tuple of str, default=("known", "row", "column", "both")
@@ -203,8 +173,8 @@ def cross_validate(
         takes 3 x 3 blocks of rows and columns, 2 x 2 with fewer than five folds.
     seed : int, default=0
         Seed of the folds.
-    progress : callable, optional
-        Called with what is being done and the share that is done.
+    progress : bool or callable, optional
+        As for :func:`evaluate`.
 
     Returns
     -------
@@ -228,26 +198,29 @@ def cross_validate(
     if not set(kinds) <= set(KINDS):
         msg = f"kinds must be among {KINDS}, got {kinds!r}."
         raise ParameterError(msg)
-    obs = counted(observations)
+    obs, told = counted(observations), share_progress(progress)
     parts: dict[str, HiddenEntries] = {}
     notes: dict[str, str] = {}
     doubts: dict[str, str] = {}
+    ranking = None
     for k, kind in enumerate(kinds):
 
         def say(what: str, share: float, k: int = k) -> None:
-            if progress is not None:
-                progress(what, (k + share) / len(kinds))
+            if told is not None:
+                told(what, (k + share) / len(kinds))
 
         try:
             splits = _splits(kind, obs, folds, seed)
-            parts[kind], records = _left_out(estimator, obs, kind, splits, say)
+            parts[kind], fits = _left_out(estimator, obs, kind, splits, say)
         except DataError as error:
             notes[kind] = str(error)
         else:
-            doubts |= {} if all(one.converged for one in records) else {kind: _doubt(records)}
-    _warn_of(doubts)
+            ranking = _ranking(fits) if kind == "known" else ranking
+            records = [fold.model.solution_ for fold in fits]
+            doubts |= {} if all(one.converged for one in records) else {kind: doubt_of(records)}
+    warn_of(doubts)
     scheme, count = ("folds", folds) if parts else ("none", 0)
-    return Evaluation(scheme, count, seed, parts, notes, doubts)
+    return Evaluation(scheme, count, seed, parts, notes, doubts, ranking=ranking)
 
 
 def hold_out(model: MatrixRegressor, observations: Observations, seed: int = 0) -> Evaluation:
@@ -274,30 +247,30 @@ def hold_out(model: MatrixRegressor, observations: Observations, seed: int = 0) 
     >>> hold_out(model, model.observations_).scheme
     'hold-out'
     """
+    return hidden_once(kept(model), observations, seed)
+
+
+def hidden_once(
+    estimator: MatrixRegressor, observations: Observations, seed: int = 0
+) -> Evaluation:
+    """The same for a method that is fitted, and chooses what it can, without what is hidden.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The method.
+    observations : Observations
+        The data.
+    seed : int, default=0
+        Seed of what is hidden.
+    """
     obs = counted(observations)
-    estimator, hidden = _kept(model), hide(obs, np.random.default_rng(seed))
+    hidden = hide(obs, np.random.default_rng(seed))
     (fold,) = left_out(lambda part: _fitted(estimator, part), obs, [(~hidden, hidden)])
     parts, record = _by_kind([fold]), fold.model.solution_
-    doubts = {} if record.converged else dict.fromkeys(parts, _doubt([record]))
-    _warn_of(doubts)
-    return Evaluation("hold-out", 1, seed, parts, doubts=doubts)
-
-
-def score(observed: Floats, predicted: Floats) -> Score:
-    """Root mean square and mean absolute error, and the share of the variance explained.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kronfill.completion.evaluation import score
-    >>> score(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0]))
-    Score(rmse=0.0, mae=0.0, r2=1.0)
-    """
-    gap = observed - predicted
-    spread = float(np.mean((observed - observed.mean()) ** 2))
-    square = float(np.mean(gap**2))
-    r2 = 1.0 - square / spread if spread > 0 else None
-    return Score(float(np.sqrt(square)), float(np.mean(np.abs(gap))), r2)
+    doubts = {} if record.converged else dict.fromkeys(parts, doubt_of([record]))
+    warn_of(doubts)
+    return Evaluation("hold-out", 1, seed, parts, doubts=doubts, ranking=_ranking([fold]))
 
 
 def counted(obs: Observations) -> Observations:
@@ -307,27 +280,9 @@ def counted(obs: Observations) -> Observations:
     return obs.take(obs.weights > 0)
 
 
-def hide(obs: Observations, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Which observations to hide: those of some rows, of some columns, and others."""
-    hidden = rng.random(obs.m) < HIDDEN
-    for index, counts in ((obs.rows, obs.row_counts), (obs.cols, obs.col_counts)):
-        items = np.flatnonzero(counts)
-        if len(items) >= LEAST:
-            drawn = rng.choice(items, size=max(1, round(HIDDEN * len(items))), replace=False)
-            hidden |= np.isin(index, drawn)
-    if hidden.all() or not hidden.any():
-        hidden = np.arange(obs.m) % 2 == 0
-    return hidden
-
-
 def kinds_of(obs: Observations, rows: Any, cols: Any) -> NDArray[np.intp]:
     """0 for known rows and columns, 1 for a row without entries, 2 for a column, 3 for both."""
     return np.asarray((obs.row_counts[rows] == 0) + 2 * (obs.col_counts[cols] == 0), np.intp)
-
-
-def _kept(model: MatrixRegressor) -> MatrixRegressor:
-    """The method with the ridge weight that was chosen."""
-    return cast("MatrixRegressor", clone(model).set_params(mu=float(model.mu_)))
 
 
 def _splits(kind: str, obs: Observations, folds: int, seed: int) -> Splits:
@@ -352,20 +307,52 @@ def _splitter(kind: str, obs: Observations, folds: int, seed: int) -> Any:
 
 def _left_out(
     estimator: MatrixRegressor, obs: Observations, kind: str, folds: Splits, say: ShareProgress
-) -> tuple[HiddenEntries, list[Solution]]:
-    """The hidden entries of all folds that turn out to be of this kind; how each fit ended."""
+) -> tuple[HiddenEntries, list[Fold]]:
+    """The hidden entries of all folds that turn out to be of this kind, and the folds."""
 
     def announced() -> Iterator[tuple[Index, Index]]:
         for k, split in enumerate(folds):
             say(f"{QUESTIONS[kind]}, fold {k + 1} of {len(folds)}", k / len(folds))
             yield split
 
-    fits = list(left_out(lambda part: _fitted(estimator, part), obs, announced()))
+    fits = list(left_out(_Sharing(estimator, obs.m > FOLDS_LIMIT), obs, announced()))
     found = _by_kind(fits)
     if kind not in found:
         msg = f"There is no entry for which, once it is hidden, {_LEFT[kind]}."
         raise DataError(msg)
-    return found[kind], [fold.model.solution_ for fold in fits]
+    return found[kind], fits
+
+
+class _Sharing:
+    """Fits one fold after the other; of many observations the first one chooses for all.
+
+    A number or two that are chosen from thousands of held-out entries hardly depend on the fold.
+    """
+
+    def __init__(self, estimator: MatrixRegressor, share: bool) -> None:
+        self._estimator, self._share = estimator, share
+
+    def __call__(self, train: Observations) -> MatrixRegressor:
+        model = _fitted(self._estimator, train)
+        if self._share:
+            self._estimator, self._share = kept(model), False
+        return model
+
+
+def share_progress(progress: ShareProgress | bool | None) -> ShareProgress | None:
+    """What is told of the progress; True prints it."""
+    if not isinstance(progress, bool):
+        return progress
+    if not progress:
+        return None
+    printer, left = ProgressPrinter("Evaluating"), TimeLeft()
+
+    def say(what: str, share: float) -> None:
+        rest = left("", share, 1.0)
+        words = "" if rest is None else f", about {rest:.0f} s left"
+        printer.line(f"{what} ({100 * share:.0f}%{words})")
+
+    return say
 
 
 _LEFT = {
@@ -385,6 +372,7 @@ def _fitted(estimator: MatrixRegressor, train: Observations) -> MatrixRegressor:
 def _beside_simple_rules(fold: Fold) -> HiddenEntries:
     """The hidden entries, predicted by the method and by two simple rules."""
     train, held = fold.train, fold.held
+    likelihood = likelihood_of(fold.model)
     effects = EffectsDesign(train.rows, train.cols, train.shape, "both", train.weights)
     mean = float(np.average(train.values, weights=train.weights))
     return HiddenEntries(
@@ -394,10 +382,12 @@ def _beside_simple_rules(fold: Fold) -> HiddenEntries:
         fold.predicted,
         np.full(held.m, mean),
         effects.fit(train.values).at(held.rows, held.cols),
+        np.empty(0) if likelihood == "gaussian" else fold.model.deviances(held),
+        likelihood,
     )
 
 
-def _doubt(records: list[Solution]) -> str:
+def doubt_of(records: list[Solution]) -> str:
     """What is to be said beside numbers that rest on these fits."""
     bad = [record for record in records if not record.converged]
     worst = max(bad, key=lambda record: record.residual)
@@ -408,7 +398,7 @@ def _doubt(records: list[Solution]) -> str:
     )
 
 
-def _warn_of(doubts: dict[str, str]) -> None:
+def warn_of(doubts: dict[str, str]) -> None:
     """One warning about all fits that did not converge."""
     if doubts:
         words = "; ".join(f"{QUESTIONS[kind]}: {text}" for kind, text in doubts.items())
@@ -418,17 +408,26 @@ def _warn_of(doubts: dict[str, str]) -> None:
 
 def _by_kind(folds: list[Fold]) -> dict[str, HiddenEntries]:
     """The hidden entries of all fits together, sorted by kind."""
+    if folds and not recorded(folds[0].model):
+        folds = [with_drawn_zeros(fold) for fold in folds]
     parts = [_beside_simple_rules(fold) for fold in folds]
     kinds = [kinds_of(fold.train, fold.held.rows, fold.held.cols) for fold in folds]
     found = {}
     for code, name in enumerate(KINDS):
         some = [part.take(kind == code) for part, kind in zip(parts, kinds, strict=True)]
-        whole = HiddenEntries(
-            *(
-                np.concatenate([getattr(part, attribute) for part in some])
-                for attribute in HiddenEntries.__dataclass_fields__
-            )
-        )
+        whole = joined_entries(some)
         if len(whole):
             found[name] = whole
     return found
+
+
+def _ranking(folds: list[Fold]) -> RankingFigures | None:
+    """How high the ones of the first fold that has any are ranked, where values are yes or no."""
+    for fold in folds:
+        if likelihood_of(fold.model) != "bernoulli":
+            return None
+        known = kinds_of(fold.train, fold.held.rows, fold.held.cols) == 0
+        ones = known & (fold.held.values > 0)
+        if ones.any():
+            return ranking_figures(fold.model, fold.held.take(ones))
+    return None

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from kronfill._optional import needed
 from kronfill._types import Floats
-from kronfill.completion.sides import feature_kinds, internal_features, kernel_of, leaves
+from kronfill.completion.likelihood import described_method
+from kronfill.completion.sides import (
+    DATES,
+    encoders_by_axis,
+    encoders_of,
+    feature_kinds,
+    internal_features,
+    is_several,
+    kernel_of,
+    kinds_of,
+    leaves,
+    parts_by_source,
+)
 from kronfill.data.amounts import count_of
 from kronfill.data.arrays import listing
 from kronfill.data.reading.frames import as_pandas, is_frame
 from kronfill.errors import FeatureError, LabelError, ParameterError
 from kronfill.estimators import MC
+from kronfill.estimators.base import inner_method
 from kronfill.estimators.imc import feature_tables
 from kronfill.kernels import Kernel, Parts
+from kronfill.kernels.dates import are_dates
 from kronfill.kernels.given import Constant, Identity, SimilarityKernel
 from kronfill.kernels.new_items import check_possible, similarities, too_similar
+from kronfill.kernels.single_columns import DateEncoder
+from kronfill.kernels.sources import NewItems
 
-__all__ = ["Newcomers", "given_kernel", "knows_nothing", "newcomers"]
+__all__ = ["Newcomers", "given_kernel", "knows_nothing", "newcomers", "ways_to_describe"]
 
 ALIKE = 1e-9
 """Share by which similarities of items with themselves may differ and count as the same."""
@@ -74,22 +91,42 @@ def newcomers(model: Any, axis: int, known: Sequence[Any], new: Any) -> Newcomer
     if new is None:
         return None
     name = ("row", "column")[axis]
+    sources = parts_by_source(kernel_of(model, axis))
+    if sources:
+        return _by_sources(sources, known, new, name)
     given = given_kernel(model, axis)
     if given is not None:
         return _by_similarities(given, known, new, name)
-    if isinstance(model, MC) and is_frame(new):
+    if isinstance(inner_method(model), MC) and is_frame(new):
         return _by_number(new.index, name)  # it takes no notice of what is known
     if knows_nothing(model, axis):
         return _by_number(new, name)
-    return _by_features(model, axis, new, name)
+    return _by_features(list(encoders_by_axis(model, axis)), new, name)
+
+
+def ways_to_describe(
+    model: Any, axis: int
+) -> dict[str, tuple[dict[str, str] | None, SimilarityKernel | None]]:
+    """How new rows (0) or columns (1) are described, for each source by its name.
+
+    By the features that it wants, and what each of them is, or by similarities with the items of a
+    kernel; neither where there is nothing to say. A single source is called "".
+    """
+    sources = parts_by_source(kernel_of(model, axis))
+    found = {
+        key: (kinds_of(encoders_of(some)), _given(some))
+        for key, some in sources.items()
+        if key != DATES
+    }
+    return found or {"": (feature_kinds(model, axis), given_kernel(model, axis))}
 
 
 def knows_nothing(model: Any, axis: int) -> bool:
     """Whether a fitted method knows nothing about its rows (0) or columns (1)."""
-    tables = feature_tables(model)
+    tables = feature_tables(described_method(model))
     if tables is not None:
         return tables[axis] is None
-    return all(_tells_nothing(part) for part in leaves(kernel_of(model, axis)))
+    return not _telling([kernel_of(model, axis)])
 
 
 def given_kernel(model: Any, axis: int) -> SimilarityKernel | None:
@@ -97,19 +134,102 @@ def given_kernel(model: Any, axis: int) -> SimilarityKernel | None:
 
     A similarity matrix or a graph, whatever constants and identity parts are added to it.
     """
-    found = [part for part in leaves(kernel_of(model, axis)) if not _tells_nothing(part)]
+    return _given([kernel_of(model, axis)])
+
+
+def _given(some: Iterable[Kernel | None]) -> SimilarityKernel | None:
+    found = _telling(some)
     alone = found[0] if len(found) == 1 else None
     return alone if isinstance(alone, SimilarityKernel) else None
 
 
-def _tells_nothing(kernel: Kernel) -> bool:
-    return isinstance(kernel, Constant | Identity)
+def _telling(some: Iterable[Kernel | None]) -> list[Kernel]:
+    """The parts of kernels that tell something about single items."""
+    parts = (part for kernel in some for part in leaves(kernel))
+    return [part for part in parts if not isinstance(part, Constant | Identity)]
 
 
-def _by_features(model: Any, axis: int, new: Any, name: str) -> Newcomers:
+def _by_sources(
+    sources: dict[str, list[Kernel]], known: Sequence[Any], new: Any, name: str
+) -> Newcomers:
+    """What each of several sources says about new items; an item may be in some of them only."""
+    pd = needed("pandas", "New rows and columns")
+    others = {key: some for key, some in sources.items() if key != DATES}
+    if DATES in sources and _are_labels(new):  # known by their dates alone
+        labels = pd.Index(list(new), tupleize_cols=False)
+        return Newcomers(NewItems(len(labels), {DATES: (labels, np.arange(len(labels)))}), labels)
+    if DATES not in sources:
+        pieces = _in_pieces(others, new, name)
+    elif len(others) == 1 and not is_several(new):  # the dates are the labels of what is given
+        pieces = dict(zip(others, [new], strict=True))
+    else:
+        pieces = _in_pieces(others, new, name)
+    read = {key: _of_source(others[key], known, piece, name) for key, piece in pieces.items()}
+    labelled = [one.labels for one in read.values() if one.labels is not None]
+    if not labelled:
+        count = max(len(one) for one in read.values())
+        merged = pd.RangeIndex(count)
+    else:
+        merged = pd.Index(list(dict.fromkeys(chain(*labelled))), tupleize_cols=False)
+    place = {label: k for k, label in enumerate(merged)}
+    pieces = {DATES: (merged, np.arange(len(merged)))} if DATES in sources else {}
+    if DATES in sources and not labelled:
+        msg = f"The {name}s are known by their dates: give those of new ones as the index."
+        raise LabelError(msg)
+    for key, one in read.items():
+        if one.labels is None and len(one) != len(merged):
+            msg = (
+                f"Source {key!r} describes {count_of(len(one), f'new {name}')} without labels, the "
+                f"others {len(merged)}: give labels (a data frame), or as many in the same order."
+            )
+            raise LabelError(msg)
+        own = merged if one.labels is None else one.labels
+        pieces[key] = (one.given, [place[label] for label in own])
+    return Newcomers(NewItems(len(merged), pieces), merged if labelled else None)
+
+
+def _are_labels(new: Any) -> bool:
+    """Whether new items are given by labels that are dates, and nothing else."""
+    pd = needed("pandas", "New rows and columns")
+    plain = isinstance(new, list | tuple | np.ndarray | pd.Index)
+    return plain and are_dates(list(new), fewest=1)
+
+
+def _of_source(some: list[Kernel], known: Sequence[Any], new: Any, name: str) -> Newcomers:
+    given = _given(some)
+    if given is not None:
+        return _by_similarities(given, known, new, name)
+    return _by_features(list(encoders_of(some)), new, name)
+
+
+def _in_pieces(sources: dict[str, list[Kernel]], new: Any, name: str) -> dict[str, Any]:
+    """What is said about new items, by the name of the source that says it."""
+    wanted = listing([repr(key) for key in list(sources)[:8]], len(sources))
+    if isinstance(new, Mapping):
+        strange = [key for key in new if key not in sources]
+        given = {key: piece for key, piece in new.items() if piece is not None}
+        if not strange and given:
+            return given
+        got = f"a dict with {', '.join(map(repr, new)) or 'nothing in it'}"
+    elif isinstance(new, list | tuple) and len(new) == len(sources):
+        pairs = zip(sources, new, strict=True)
+        return {key: piece for key, piece in pairs if piece is not None}
+    else:
+        got = f"{type(new).__name__}"
+    msg = (
+        f"New {name}s are described as the known ones were, by several sources: a dict with one or "
+        f"more of {wanted}, or a list of {len(sources)} in this order with None for a source that "
+        f"says nothing; got {got}."
+    )
+    raise ParameterError(msg)
+
+
+def _by_features(encoders: list[Any], new: Any, name: str) -> Newcomers:
     """Features by name, with what was added to those of the known items."""
-    kinds = feature_kinds(model, axis)
+    kinds = kinds_of(encoders)
     frame = as_pandas(new) if is_frame(new) else None
+    if encoders and all(isinstance(one, DateEncoder) and one.by_label for one in encoders):
+        return _by_dates(encoders[0], frame.index if frame is not None else new)
     if kinds is None or isinstance(new, Parts):
         return Newcomers(new, None if frame is None else frame.index)
     there = [] if frame is None else list(frame.columns)
@@ -123,7 +243,15 @@ def _by_features(model: Any, axis: int, new: Any, name: str) -> Newcomers:
         )
         raise FeatureError(msg)
     assert frame is not None
-    return Newcomers(frame.assign(**internal_features(model, axis)), frame.index)
+    return Newcomers(frame.assign(**internal_features(encoders)), frame.index)
+
+
+def _by_dates(encoder: DateEncoder, new: Any) -> Newcomers:
+    """Items of which nothing is known but their labels, which are dates."""
+    pd = needed("pandas", "New rows and columns")
+    encoder.encode(new)  # says what is no date
+    labels = new if isinstance(new, pd.Index) else pd.Index(list(new), tupleize_cols=False)
+    return Newcomers(labels, labels)
 
 
 def _by_number(new: Any, name: str) -> Newcomers:

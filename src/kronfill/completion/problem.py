@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kronfill.auto.model import AutoMC
+from kronfill.auto.sources import MANY, THIN_RANK
+from kronfill.completion.likelihood import linked, settled
 from kronfill.completion.sides import (
     IDENTITY,
-    MANY,
     NOTHING,
-    RANK,
     LabelledAxis,
     Match,
     is_thin,
@@ -21,15 +22,19 @@ from kronfill.completion.sides import (
     read_axis,
     some_of,
 )
-from kronfill.criteria.exact import path_minimum
+from kronfill.completion.values import refuse_beside_likelihood, valued
+from kronfill.criteria.exact import best_mu
 from kronfill.data import Observations
 from kronfill.data.amounts import count_of
 from kronfill.data.arrays import listing
 from kronfill.data.reading.frames import axis_indexes
 from kronfill.data.reading.layouts import refuse_long
 from kronfill.errors import EmptyDataError, LabelError, ParameterError, argument
-from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX
-from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, BayesianKMC
+from kronfill.estimators.base import MatrixRegressor, resolved
+from kronfill.estimators.inputs import sampled_entries
+from kronfill.estimators.transformed.regressor import TransformedRegressor
+from kronfill.ridge.problem import RidgeProblem
 from kronfill.solvers import costs
 from kronfill.solvers.auto import Auto
 from kronfill.solvers.costs import Size
@@ -37,7 +42,7 @@ from kronfill.solvers.pcg import PCG
 
 __all__ = ["METHODS", "UNMATCHED", "CompletionProblem", "fitted_center", "labelled"]
 
-METHODS = ("kkmcex", "rrmcex", "kmc", "imc", "mc")
+METHODS = ("auto", "kkmcex", "rrmcex", "kmc", "imc", "mc", "bayesiankmc")
 UNMATCHED = ("error", "keep", "drop")
 EXACT = 3000
 """Up to so many observations mu is chosen by leaving each of them out."""
@@ -45,9 +50,8 @@ LARGE = 200_000
 """From so many observations on, mu is chosen from a part of them and a solve is less exact."""
 PART = 100_000
 """Observations of that part."""
-HIDDEN = 0.1
-LOOSE, ROUGH = 1e-3, 1e-2
-"""Relative residuals at which the large solve, and those that choose mu, stop."""
+LOOSE = 1e-3
+"""Relative residual at which the large solve stops."""
 FEW = 500
 """Up to so many observations the kernel over entries is factorised."""
 
@@ -70,6 +74,8 @@ class CompletionProblem:
         The method, not fitted yet.
     known : tuple
         Index and columns of the table, where it has them.
+    likelihood, why : str
+        What values are, and why if that was found out.
     """
 
     observations: Observations
@@ -79,6 +85,8 @@ class CompletionProblem:
     method: str
     estimator: MatrixRegressor
     known: tuple[Any, Any]
+    likelihood: str = "gaussian"
+    why: str = ""
 
     @classmethod
     def of(
@@ -86,13 +94,20 @@ class CompletionProblem:
         table: Any,
         rows: Any = None,
         cols: Any = None,
-        method: str = "kkmcex",
+        method: str = "auto",
         *,
         mu: Any = "auto",
-        rank: int = 10,
-        center: Any = "mean",
+        rank: Any = "auto",
+        center: Any = "auto",
         random_state: Any = 0,
         unmatched: str = "error",
+        kinds: Any = None,
+        impute: str | None = None,
+        likelihood: str = "gaussian",
+        negatives: str | None = None,
+        transform: str | None = "auto",
+        value_range: tuple[float, float] | None = None,
+        rounded: bool = False,
     ) -> CompletionProblem:
         """Match labels, build kernels, choose the estimator; as :func:`kronfill.complete`."""
         method = method.lower() if isinstance(method, str) else method
@@ -102,7 +117,11 @@ class CompletionProblem:
         if unmatched not in UNMATCHED:
             msg = f"unmatched must be one of {UNMATCHED}, got {unmatched!r}."
             raise ParameterError(msg)
+        if method == "auto":
+            _refuse_beside_auto(mu=mu, rank=rank, center=center)
+        center = "mean" if center == "auto" else center
         obs = labelled(table)
+        likelihood, why = settled(likelihood, negatives, obs.values)
         known = list(axis_indexes(table))
         first = match(rows, obs.row_labels, "row")
         second = match(cols, obs.col_labels, "column")
@@ -115,16 +134,34 @@ class CompletionProblem:
             ]
         # RRMCEX cuts kernels to their leading eigenvectors, where an identity part has no place.
         identity = 0.0 if method == "rrmcex" else IDENTITY
-        many = 2 * RANK if obs.m > LARGE else None
-        row = read_axis(rows, obs.row_labels, obs.shape[0], "row", identity, many)
-        col = read_axis(cols, obs.col_labels, obs.shape[1], "column", identity, many)
+        many = 2 * THIN_RANK if obs.m > LARGE else None
+        # Methods without kernels take no notice of dates.
+        how = {"kinds": kinds, "impute": impute, "dates": method not in ("imc", "mc")}
+        how["repair"] = method == "auto"
+        row = read_axis(rows, obs.row_labels, obs.shape[0], "row", identity, many, **how)
+        col = read_axis(cols, obs.col_labels, obs.shape[1], "column", identity, many, **how)
         estimator = _estimator(method, row, col, {"mu": mu, "center": center}, rank, random_state)
+        if likelihood == "gaussian":
+            estimator = valued(
+                estimator, (row.kernel, col.kernel), obs.values, chooses=method == "auto",
+                transform=transform, value_range=value_range, rounded=rounded,
+            )  # fmt: skip
+        else:
+            refuse_beside_likelihood(likelihood, transform, rounded)
+        estimator = linked(estimator, likelihood, negatives, random_state)
         whole = _over(obs, row.labels, col.labels)
-        return cls(whole, row, col, (first, second), method, estimator, (known[0], known[1]))
+        both = (known[0], known[1])
+        return cls(whole, row, col, (first, second), method, estimator, both, likelihood, why)
 
     def fit(self) -> MatrixRegressor:
         """Fit the method."""
         return self.prepared().fit(self.observations)
+
+    def as_fitted(self) -> CompletionProblem:
+        """The problem with the method alone, whatever is done with its predictions."""
+        est = self.estimator
+        plain = isinstance(est, TransformedRegressor) and est.scale is None and not est.rounded
+        return replace(self, estimator=est.estimator) if plain else self
 
     def prepared(self) -> MatrixRegressor:
         """Return the estimator to fit, in large problems with settings that save time.
@@ -134,6 +171,9 @@ class CompletionProblem:
         all of them.
         """
         est, obs = self.estimator, self.observations
+        if isinstance(est, TransformedRegressor):
+            inner = replace(self, estimator=est.estimator).prepared()
+            return TransformedRegressor(**{**est.get_params(deep=False), "estimator": inner})
         if not isinstance(est, KKMCEX):
             return est
         many = obs.m > LARGE
@@ -146,6 +186,18 @@ class CompletionProblem:
         if many:
             settings["solver"] = self._solver(LOOSE)
         return KKMCEX(**settings)
+
+    def compared(self) -> dict[str, MatrixRegressor]:
+        """The method and those that it is to be compared with, as they would be used here."""
+        common = {"mu": "auto", "center": "mean"}
+        others = {
+            name.upper(): replace(
+                self, method=name,
+                estimator=_estimator(name, self.row, self.col, common, "auto", 0),
+            ).prepared()
+            for name in ("kkmcex", "kmc", "mc")
+        }  # fmt: skip
+        return {self.method: self.prepared(), **others}
 
     def _solver(self, tol: float) -> PCG | Auto:
         """The solver for thin factors, without a look at what others would cost, if they are.
@@ -163,30 +215,21 @@ class CompletionProblem:
         return is_thin(self.row.kernel) and is_thin(self.col.kernel)
 
     def _mu_of_a_part(self, center: Any) -> float:
-        """The mu with the least error on a tenth of the entries of some rows, hidden from them."""
+        """The mu that the entries of some rows choose."""
         obs = self.observations
-        rng = np.random.default_rng(0)
-        order = rng.permutation(np.flatnonzero(obs.row_counts))
+        order = np.random.default_rng(0).permutation(np.flatnonzero(obs.row_counts))
         enough = int(np.searchsorted(np.cumsum(obs.row_counts[order]), PART)) + 1
         rows = np.sort(order[:enough])
         place = np.full(obs.shape[0], -1)
         place[rows] = np.arange(len(rows))
         mine = np.flatnonzero(place[obs.rows] >= 0)
-        hidden = rng.random(len(mine)) < HIDDEN
-        train, test = mine[~hidden], mine[hidden]
-        kernels = (self.row.kernel.take(rows), self.col.kernel)  # type: ignore[union-attr]
-        scale = float(np.prod([kernel.diagonal().mean() for kernel in kernels if kernel]))
-        weights = np.ones(obs.m) if obs.weights is None else obs.weights
-        solver = self._solver(ROUGH)
-        X = np.column_stack([place[obs.rows], obs.cols])
-
-        def error(mu: float) -> tuple[float, bool]:
-            est = KKMCEX(*kernels, mu=mu, center=center, solver=solver)
-            est.fit(X[train], obs.values[train], None if obs.weights is None else weights[train])
-            gap = obs.values[test] - est.predict(X[test])
-            return float(weights[test] @ gap**2), est.solution_.converged
-
-        return path_minimum(error, scale * np.logspace(0, -6, 7))
+        shape = (len(rows), obs.shape[1])
+        weights = None if obs.weights is None else obs.weights[mine]
+        index = (place[obs.rows[mine]], obs.cols[mine])
+        part = Observations(*index, obs.values[mine], shape, weights=weights)
+        row, col = resolved((self.row.kernel, self.col.kernel), obs.shape)
+        sampled = sampled_entries(part, center)
+        return best_mu(RidgeProblem(row.take(rows), col, sampled, 1.0))
 
     @property
     def is_blind(self) -> bool:
@@ -203,14 +246,33 @@ class CompletionProblem:
     def _bytes(self) -> float:
         obs = self.observations
         (n, l), m = obs.shape, obs.m
+        method = getattr(self.estimator, "estimator", self.estimator)
+        if isinstance(method, AutoMC):
+            return method.planned_for(obs).bytes
         if self.method not in ("kkmcex", "rrmcex"):
-            rank = int(getattr(self.estimator, "rank", 10))
-            return 8.0 * (n + l) * (10 * rank + RANK) + 60.0 * m
+            rank = getattr(method, "rank", 10)
+            rank = THIN_RANK if rank == "auto" else int(rank)
+            return 8.0 * (n + l) * (10 * rank + THIN_RANK) + 60.0 * m
         items = (n - len(obs.cold_rows), l - len(obs.cold_cols))
         size = Size(m, (n, l), items)
-        ways = [costs.cholesky(size), costs.identity_pcg(size, (min(n, RANK), min(l, RANK)))]
+        ways = [
+            costs.cholesky(size),
+            costs.identity_pcg(size, (min(n, THIN_RANK), min(l, THIN_RANK))),
+        ]
         best = ways[0] if m <= FEW else min(ways, key=lambda way: way.seconds)
         return best.bytes
+
+
+def _refuse_beside_auto(**settings: Any) -> None:
+    """Raise for what the method "auto" chooses itself."""
+    for name, value in settings.items():
+        if not (isinstance(value, str) and value == "auto"):
+            takes = "'kmc', 'imc' or 'mc'" if name == "rank" else "'kkmcex'"
+            msg = (
+                f"{argument('method', 'auto')} chooses {name} itself: leave {argument(name)} out, "
+                f"or use a method that takes it, {takes}; got {value!r}."
+            )
+            raise ParameterError(msg)
 
 
 def fitted_center(center: Any, count: int, kernels: tuple[Any, Any]) -> Any:
@@ -332,16 +394,29 @@ def _estimator(
     row: LabelledAxis,
     col: LabelledAxis,
     common: dict[str, Any],
-    rank: int,
+    rank: Any,
     random_state: Any,
 ) -> MatrixRegressor:
     sides = (row.kernel, col.kernel)
+    if method == "auto":
+        first, second = (
+            {one.label: one.kernel for one in axis.sources} or None for axis in (row, col)
+        )
+        return AutoMC(first, second, random_state=random_state)
     if method == "kkmcex":
         return KKMCEX(*sides, **common)
     if method == "rrmcex":  # where nothing is known there is no leading direction to cut to
         ranks = [1.0 if axis.words == NOTHING else 0.99 for axis in (row, col)]
         return RRMCEX(*sides, *ranks, **common)
-    more = {**common, "rank": rank, "random_state": random_state}
+    if method == "bayesiankmc":  # noise, effects and the number of factors are learned
+        if common["mu"] != "auto":
+            msg = (
+                f"{argument('mu', common['mu'])} does not go with "
+                f"{argument('method', 'bayesiankmc')}, which learns the noise; 'kmc' takes it."
+            )
+            raise ParameterError(msg)
+        return BayesianKMC(*sides, random_state=random_state)
+    more = {**common, "rank": 10 if rank == "auto" else rank, "random_state": random_state}
     if method == "kmc":
         return KMC(*sides, **more)
     if method == "mc":

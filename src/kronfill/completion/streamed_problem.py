@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kronfill.auto.sources import THIN_RANK
 from kronfill.completion.problem import LARGE, fitted_center
-from kronfill.completion.sides import RANK, read_axis, side_labels
+from kronfill.completion.sides import is_several, pieces_of, read_axis, side_labels
 from kronfill.errors import ParameterError, argument
 from kronfill.estimators import KKMCEX, RRMCEX
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor, table_factors
+from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor, table_factors
 from kronfill.kernels.base import Kernel
 from kronfill.streaming.columns import TableAxis
 from kronfill.streaming.distributed import Distributed
@@ -78,17 +79,21 @@ class StreamedProblem:
         table: Any,
         rows: Any,
         cols: Any,
-        method: str = "kkmcex",
+        method: str = "auto",
         *,
         mu: Any = "auto",
-        center: Any = "mean",
+        center: Any = "auto",
         row: str | None = None,
         col: str | None = None,
         value: str | None = None,
         weight: str | None = None,
+        kinds: Any = None,
+        impute: str | None = None,
     ) -> StreamedProblem:
         """Read what the files say about themselves and build kernels; see above."""
         method = method.lower() if isinstance(method, str) else method
+        method = "kkmcex" if method == "auto" else method  # what can be streamed
+        center = "mean" if isinstance(center, str) and center == "auto" else center
         if method not in METHODS:
             msg = (
                 f"A table that is not in memory is completed by {argument('method', 'kkmcex')} or "
@@ -103,9 +108,9 @@ class StreamedProblem:
             raise ParameterError(msg)
         if not isinstance(table, LongTable):
             table = ParquetTable(table, value, weight, row, col)
-        rank_from = 2 * RANK if table.lines > LARGE else None
+        rank_from = 2 * THIN_RANK if table.lines > LARGE else None
         axes = [
-            _axis(side, name, table.kind(column), rank_from)
+            _axis(side, name, table.kind(column), rank_from, kinds, impute)
             for side, name, column in (
                 (rows, "row", table.columns.row), (cols, "column", table.columns.col),
             )
@@ -200,7 +205,9 @@ def _address(solver: Distributed) -> Any:
     return "the current client" if solver.client is None else solver.client
 
 
-def _axis(side: Any, name: str, kind: str, rank_from: int | None) -> tuple[TableAxis, Kernel, str]:
+def _axis(
+    side: Any, name: str, kind: str, rank_from: int | None, kinds: Any, impute: str | None
+) -> tuple[TableAxis, Kernel, str]:
     """Items, kernel and what is known.
 
     Where the table has whole numbers and the items other labels, the numbers are positions.
@@ -214,7 +221,7 @@ def _axis(side: Any, name: str, kind: str, rank_from: int | None) -> tuple[Table
         raise ParameterError(msg)
     labels = side_labels(side)
     items = range(_count(side)) if labels is None else labels
-    found = read_axis(side, items, len(items), name, 0.0, rank_from)
+    found = read_axis(side, items, len(items), name, 0.0, rank_from, kinds=kinds, impute=impute)
     assert found.kernel is not None
     numbered = kind == "integer" and not all(isinstance(label, int) for label in items)
     named = None if labels is None or numbered else tuple(found.labels)
@@ -222,4 +229,6 @@ def _axis(side: Any, name: str, kind: str, rank_from: int | None) -> tuple[Table
 
 
 def _count(side: Any) -> int:
+    if is_several(side):
+        return _count(next(iter(pieces_of(side).values())))
     return side.n if isinstance(side, Kernel) else len(side)

@@ -16,8 +16,9 @@ import numpy as np
 
 from kronfill._optional import needed
 from kronfill._types import Index
-from kronfill.completion.details import BLOCK_FLOATS, CHUNK, STATUS, EntryDetails, best_lines
+from kronfill.completion.details import BLOCK_FLOATS, CHUNK, STATUS, best_lines
 from kronfill.completion.intervals import Intervals, NoIntervals
+from kronfill.completion.new_entries import NewEntries
 from kronfill.completion.sides import kernel_of
 from kronfill.completion.streamed_problem import StreamedProblem
 from kronfill.data import Labels
@@ -42,7 +43,7 @@ def complete_streamed(
     table: Any,
     rows: Any,
     cols: Any,
-    method: str = "kkmcex",
+    method: str = "auto",
     *,
     mu: Any = "auto",
     center: Any = "mean",
@@ -50,6 +51,8 @@ def complete_streamed(
     col: str | None = None,
     value: str | None = None,
     weight: str | None = None,
+    kinds: Any = None,
+    impute: str | None = None,
     solver: Any = "auto",
     resume: bool = True,
 ) -> StreamedCompletion:
@@ -66,8 +69,8 @@ def complete_streamed(
         What is known about each axis, as for :func:`kronfill.complete`; both are needed. Their
         items are the rows and columns of the result. The table names them by their labels, or, if
         these are not whole numbers themselves, by integer codes: positions from 0.
-    method : {"kkmcex", "rrmcex"}, default="kkmcex"
-        The method.
+    method : {"auto", "kkmcex", "rrmcex"}, default="auto"
+        The method; "auto" is "kkmcex", which can be streamed.
     mu : float or "auto", default="auto"
         Ridge weight; "auto" chooses it on a sample of 100,000 lines.
     center : {None, "mean"}, default="mean"
@@ -75,6 +78,8 @@ def complete_streamed(
     row, col, value, weight : str, optional
         Columns of the table; the first three are row, column and value by default, and there are
         no weights.
+    kinds, impute : object
+        How features are read, see :func:`kronfill.complete`.
     solver : "auto", Streamed or Distributed, default="auto"
         Where the observations go: ``kf.Streamed(work_dir=, memory=)`` sorts them into a folder,
         ``kf.Distributed(client)`` sends them to a Dask cluster. "auto" takes a temporary folder.
@@ -108,7 +113,7 @@ def complete_streamed(
     """
     problem = StreamedProblem.of(
         table, rows, cols, method, mu=mu, center=center, row=row, col=col, value=value,
-        weight=weight,
+        weight=weight, kinds=kinds, impute=impute,
     )  # fmt: skip
     return StreamedCompletion.of(problem, solver, resume=resume)
 
@@ -147,7 +152,7 @@ def _labels(axis: TableAxis) -> Any:
     return range(axis.size) if axis.labels is None else axis.labels
 
 
-class StreamedCompletion(EntryDetails):
+class StreamedCompletion(NewEntries):
     """A completed table whose observations are not in memory.
 
     Entries are described without intervals; "status" tells observed entries from others where the
@@ -279,6 +284,7 @@ class StreamedCompletion(EntryDetails):
         level: float = 0.9,
         intervals: str | Intervals = "auto",
         chunk: int | None = None,
+        by: Any = None,
     ) -> Iterator[DataFrame]:
         """Value and status of entries, block by block: no more than a block is in memory.
 
@@ -291,19 +297,28 @@ class StreamedCompletion(EntryDetails):
             There are no intervals: "auto" and "none" are the only kinds.
         chunk : int, optional
             Number of entries in a block; 500,000 by default.
+        by : None
+            There are no intervals to be calibrated within groups.
 
         Yields
         ------
         DataFrame
             Columns "row", "column", "value" and "status"; without the last where it is not known.
         """
-        self._refuse(intervals)
+        self._refuse(intervals if by is None else "calibrated")
         for rows, cols in self._blocks(pairs, CHUNK if chunk is None else chunk):
             yield self._shown(self._described(rows, cols, level, NoIntervals()))
 
-    def _blocks(self, pairs: Any, chunk: int) -> Iterator[tuple[Index, Index]]:
+    def _indices(self, pairs: Any) -> Any:
         if isinstance(pairs, str | os.PathLike):
-            pairs = ParquetPairs(pairs, self.observations.axes)
+            return ParquetPairs(pairs, self.observations.axes)
+        return pairs if isinstance(pairs, ParquetPairs) else super()._indices(pairs)
+
+    def _count(self, index: Any) -> int:
+        return 0 if isinstance(index, ParquetPairs) else super()._count(index)  # no intervals
+
+    def _blocks(self, pairs: Any, chunk: int) -> Iterator[tuple[Index, Index]]:
+        pairs = self._indices(pairs)
         if isinstance(pairs, ParquetPairs):
             return pairs.blocks(chunk)
         return super()._blocks(pairs, chunk)
@@ -317,20 +332,30 @@ class StreamedCompletion(EntryDetails):
         level: float = 0.9,
         intervals: str = "auto",
         chunk: int = CHUNK,
+        by: Any = None,
     ) -> Iterator[Any]:
-        """See :class:`EntryDetails`: without intervals."""
-        self._refuse(intervals)
+        """See :class:`NewEntries`: without intervals."""
+        self._refuse(intervals if by is None else "calibrated")
         blocks = super().iter_predictions(
             pairs, rows=rows, cols=cols, level=level, intervals="none", chunk=chunk
         )
         return (self._shown(block) for block in blocks)
+
+    def intervals_for(self, count: int, method: str = "auto", by: Any = None) -> Intervals:
+        """See :class:`EntryDetails`: there are none."""
+        self._refuse(method if by is None else "calibrated")
+        return NoIntervals()
+
+    def measured_coverage(self, by: Any, level: float = 0.9) -> Any:
+        """Refuse: single observations are not in memory."""
+        self._refuse("calibrated")
 
     def intervals(self, pairs: Any = None, level: float = 0.9, method: str = "auto") -> Any:
         """Refuse: single observations are not in memory."""
         self._refuse("gaussian" if method in ("auto", "none") else method)
 
     def _refuse(self, intervals: str | Intervals) -> None:
-        if intervals not in ("auto", "none"):
+        if not isinstance(intervals, NoIntervals) and intervals not in ("auto", "none"):
             msg = (
                 f"The model has no intervals, for {without_observations(self.model)}: leave "
                 f"{argument('intervals', intervals)} out."
@@ -397,22 +422,6 @@ class StreamedCompletion(EntryDetails):
             labels = [items.row_labels[i] for i in some]
             lines += best_lines(labels, items.col_labels, values, n)
         return cast("DataFrame", pd.DataFrame(lines, columns=["row", "rank", "column", "value"]))
-
-    def extrapolate(self, rows: Any = None, cols: Any = None) -> DataFrame:
-        """Predict rows and columns that are not in the table.
-
-        Parameters
-        ----------
-        rows, cols : DataFrame or other, optional
-            What is known about the new items, as for :meth:`kronfill.Completion.extrapolate`.
-            None stands for all the rows (columns) of the table.
-
-        Returns
-        -------
-        DataFrame
-            Labelled with the index of what was given.
-        """
-        return self._extended(self.model.extrapolate, rows, cols)
 
     def save(self, path: Any) -> None:
         """Write the model to a file, which :func:`kronfill.load` reads.

@@ -12,14 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._optional import needed
-from kronfill.completion.details import BLOCK_FLOATS, STATUS, EntryDetails, best_lines
+from kronfill._progress import as_progress, told_to
+from kronfill.completion import certified
+from kronfill.completion.certified import certify_new_items, check_certify
+from kronfill.completion.details import BLOCK_FLOATS, STATUS, best_lines
+from kronfill.completion.likelihood import MEANINGS, likelihood_of, method_words
+from kronfill.completion.plots import Plots
 from kronfill.completion.problem import METHODS, CompletionProblem, labelled
+from kronfill.completion.questions import Questions
 from kronfill.completion.streamed_table import StreamedCompletion, complete_streamed
+from kronfill.completion.tables import as_entries, with_coordinates, with_labels
+from kronfill.completion.values import as_range, value_words
 from kronfill.data import Observations
 from kronfill.data.amounts import count_of
 from kronfill.errors import KronfillWarning, ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor, check_rank
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor
+from kronfill.estimators.transformed.regressor import TransformedRegressor
 from kronfill.streaming.long_table import is_long_table
 
 if TYPE_CHECKING:
@@ -27,8 +35,15 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
+    from kronfill.bounds import Certificate
+    from kronfill.bounds.new_rows import NewItemsCertificate
+    from kronfill.completion.comparison import Comparison
+    from kronfill.completion.evaluation import Evaluation
+
 __all__ = ["METHODS", "STATUS", "Completion", "complete"]
 
+INTERNAL = ("intervals_for", "locate", "measured_coverage", "of")
+"""What a completed table has for other modules."""
 SHOWN = 8
 """Rows and columns of a completed table that a notebook shows."""
 
@@ -45,57 +60,114 @@ def complete(
     table: Any,
     rows: Any = None,
     cols: Any = None,
-    method: str = "kkmcex",
+    method: str = "auto",
     *,
     mu: Any = "auto",
-    rank: int = 10,
-    center: Any = "mean",
+    rank: Any = "auto",
+    center: Any = "auto",
     random_state: Any = 0,
     unmatched: str = "error",
+    kinds: Any = None,
+    impute: str | None = None,
+    likelihood: str = "gaussian",
+    negatives: str | None = None,
     row: Any = None,
     col: Any = None,
     value: Any = None,
     solver: Any = "auto",
+    value_range: tuple[float, float] | None = None,
+    certify: float | None = None,
+    certify_new: str | None = None,
+    transform: str | None = "auto",
+    round: bool = False,
+    progress: Any = False,
 ) -> Completion | StreamedCompletion:
     """Fill in the missing entries of a table from what is known about its rows and columns.
 
-    What estimators leave to the user is chosen here: the ridge weight, a mean, and two parts that
-    are added to kernels made from features, graphs and similarity matrices: a constant, so that
-    what is known about an axis can tell the general level of its items, and an identity part, so
-    that an item may differ from what its description says. An axis of which nothing is known has
-    these two parts alone. A kernel object is taken as it is.
+    By default everything is chosen, see :class:`AutoMC`. The other methods take the ridge weight,
+    a rank and effects, or choose them too. Two parts are added to kernels made from features,
+    graphs and similarity matrices: a constant, so that what is known about an axis can tell the
+    general level of its items, and an identity part, so that an item may differ from what its
+    description says. An axis of which nothing is known has these two parts alone. A kernel object
+    is taken as it is, but by the default, which has its own constant and identity.
 
     Parameters
     ----------
     table : DataFrame, array-like or Observations
-        Rows and columns with missing entries (NaN); index and columns (of an xarray the
-        coordinates) are the labels. Or a long table, each line of which is an entry: say so with
-        ``row``, ``col`` and ``value``. Or one that is not held in memory: Parquet files (a path, a
-        folder, a pattern such as ``"big/*.parquet"``) or a pyarrow data set.
-    rows, cols : DataFrame, networkx graph, Kernel, array-like or None
+        Rows and columns with missing entries (NaN); index and columns are the labels (of an xarray
+        the coordinates, further ones being features; of polars the first column, if it is text).
+        Or a long table, each line of which is an entry: say so with ``row``, ``col`` and ``value``,
+        unless its names tell (user, item, rating). Or one that is not held in memory: Parquet files
+        (a path, a folder, a pattern such as ``"big/*.parquet"``) or a pyarrow data set.
+    rows, cols : DataFrame, networkx graph, Kernel, array-like, list or dict of these, or None
         What is known about each axis, matched by label: a table of features (numbers, categories,
-        dates), a graph whose nodes are the labels, a kernel, a similarity matrix (as a DataFrame
-        with equal index and columns, or an array in the order of the table), or nothing. Items
-        that appear only here become rows (columns) of the result.
-    method : {"kkmcex", "rrmcex", "kmc", "imc", "mc"}, default="kkmcex"
-        The method. "imc" takes tables of features only, "mc" ignores what is known.
+        dates, text, lists of labels, molecules, sequences), a graph whose nodes are the labels, a
+        kernel, a similarity matrix (as a DataFrame with equal index and columns, or an array in
+        the order of the table), several of these (a list, or a dict that names them), or nothing.
+        Items that appear only here become rows (columns) of the result. Labels that are dates
+        tell something in any case.
+    method : {"auto", "kkmcex", "rrmcex", "kmc", "imc", "mc", "bayesiankmc"}, default="auto"
+        The method. "auto" mixes kernels and low rank and chooses everything, see
+        :class:`AutoMC`; a table that is not in memory is completed by "kkmcex". "imc" takes tables
+        of features only, "mc" ignores what is known, "bayesiankmc" learns noise, effects and the
+        number of factors, whatever ``rank`` and ``center`` are.
     mu : float or "auto", default="auto"
-        Ridge weight; "auto" chooses it by leave-one-out or held-out entries.
-    rank : int, default=10
-        Latent factors of "kmc", "imc" and "mc".
-    center : {None, "mean", "rows", "cols", "both"}, default="mean"
-        Additive effects without a penalty. Row effects cannot be told for rows without an entry.
+        Ridge weight of a ``method`` that takes one; "auto" chooses it by leave-one-out or held-out
+        entries.
+    rank : int or "auto", default="auto"
+        Latent factors of "kmc", "imc" and "mc"; "auto" are 10.
+    center : {"auto", None, "mean", "rows", "cols", "both"}, default="auto"
+        Additive effects without a penalty, of a ``method`` that takes them; "auto" is the mean. Row
+        effects cannot be told for rows without an entry.
     random_state : int, Generator or None, default=0
         Seed of random starting points.
     unmatched : {"error", "keep", "drop"}, default="error"
         What to do with rows (columns) of the table that the side information lacks: "keep" takes
         them as known by their entries only, "drop" leaves them out.
+    kinds : mapping of column to str, optional
+        What columns of features hold, where they would be taken for something else: "number",
+        "bool", "category", "code", "date", "labels" (several per item: ``"Action|Comedy"``),
+        "text", "smiles", "protein", "nucleotide" or "ignore".
+    impute : {None, "mean", "error"}, default=None
+        What to do with missing numbers and categories: do without them, take the mean as if it
+        were known, or refuse.
+    likelihood : {"gaussian", "bernoulli", "poisson", "ordinal", "auto"}, default="gaussian"
+        What values are: numbers, yes or no (0 and 1), counts, or ordered levels such as stars.
+        Predictions are expected values in any case: probabilities of 1, expected counts, expected
+        ratings; :meth:`Completion.details` has intervals of possible values and the probability of
+        each level. "auto" takes 0 and 1 for yes or no and small whole numbers from 0 on for counts,
+        and says so in what is printed; ratings from 1 to 5 stay numbers. See :doc:`/likelihoods`.
+    negatives : {None, "sample"}, default=None
+        "sample" where ones alone are recorded: as many zeros are drawn among the other entries.
     row, col, value : hashable, optional
         The columns of a long table that hold the row label, the column label and the value; all
-        three or none. A table that could be either is refused unless they are given;
+        three or none, where names such as userId, movieId and rating tell. A table that could be
+        either is refused unless they are given;
         ``Observations.from_matrix(table)`` says that it is wide.
     solver : "auto", Streamed or Distributed, default="auto"
         For a table that is not in memory, see :func:`kronfill.completion.complete_streamed`.
+    value_range : tuple of float, optional
+        Range (low, high) that all values, observed or not, are known to obey, such as (1, 5).
+        Predictions and intervals are kept inside: by clipping, or by a fit to log odds within the
+        range where that predicts hidden entries better. It is the range of certificates, too.
+    certify : float, optional
+        Share of the observed entries, such as 0.1, that is set aside at random before anything is
+        chosen, to bound the loss on the entries that were not observed. Then the method is fitted
+        anew to all entries; the certificate, ``done.certified``, speaks of the first fit.
+    certify_new : {"rows", "cols"}, optional
+        Set that share of the rows (columns) aside as well, whole, for another certificate,
+        ``done.certified_new``: it bounds the loss on rows without any observation.
+    transform : {"auto", "log", "sqrt", "ranks", None}, default="auto"
+        A scale on which values are fitted; predictions are in their own units in any case, and
+        without bias. "auto" is for ``method="auto"``: where values are positive and skewed (counts,
+        prices, concentrations) a logarithm, a square root and the normal score of their rank are
+        tried, and what has the least error on hidden entries, in the units of the values, is
+        taken. None takes values as they are, as "auto" does beside ``certify``.
+    round : bool, default=False
+        Whether predictions are whole numbers. Columns are ranked by what was rounded.
+    progress : bool or callable, default=False
+        Say on the standard error stream how far it is, with the time that is left where it can be
+        told; or call this with what is being done, how much of it is done, and of how much.
 
     Returns
     -------
@@ -104,7 +176,8 @@ def complete(
 
     See Also
     --------
-    KKMCEX : The default method, without these additions.
+    AutoMC : The default method, for kernels.
+    KKMCEX : Kronecker kernel ridge regression, without these additions.
 
     Examples
     --------
@@ -113,7 +186,7 @@ def complete(
     ...     {"mon": [10.0, 12.0, np.nan], "tue": [11.0, np.nan, np.nan]}, index=["a", "b", "c"]
     ... )
     >>> places = pd.DataFrame({"x": [0.0, 1.0, 1.1, 5.0]}, index=["a", "b", "c", "d"])
-    >>> done = kf.complete(table, rows=places, mu=0.01)
+    >>> done = kf.complete(table, rows=places)
     >>> done.filled.shape, int(done.filled.isna().sum().sum())
     ((4, 2), 0)
     >>> done.status.loc["d", "tue"]
@@ -125,11 +198,16 @@ def complete(
     >>> kf.complete(seen, method="mc", rank=1, row="user", col="film", value="stars").filled.shape
     (2, 2)
     """
+    check_certify(value_range, certify, certify_new)
+    value_range = as_range(value_range)
     if is_long_table(table):
+        _refuse_values(value_range, transform, round)
         _refuse_unmatched(unmatched)
+        _refuse_certify(certify)
+        _refuse_likelihood(likelihood)
         return complete_streamed(
             table, rows, cols, method, mu=mu, center=center, row=row, col=col, value=value,
-            solver=solver,
+            kinds=kinds, impute=impute, solver=solver,
         )  # fmt: skip
     if solver != "auto":
         msg = (
@@ -137,10 +215,14 @@ def complete(
             f"or leave it out; got {solver!r}."
         )
         raise ParameterError(msg)
-    table = _entries(table, row, col, value)
+    table, rows, cols = with_coordinates(table, with_labels(rows), with_labels(cols))
+    table = as_entries(table, row, col, value)
     problem = CompletionProblem.of(
         table, rows, cols, method, mu=mu, rank=rank, center=center,
-        random_state=random_state, unmatched=unmatched,
+        random_state=random_state, unmatched=unmatched, kinds=kinds, impute=impute,
+        likelihood=likelihood, negatives=negatives,
+        transform=None if certify is not None and transform == "auto" else transform,
+        value_range=value_range, rounded=round,
     )  # fmt: skip
     if problem.is_blind:
         message = (
@@ -148,7 +230,35 @@ def complete(
             "effects. Give rows= or cols=, or use method='mc'."
         )
         warnings.warn(message, KronfillWarning, stacklevel=2)
-    return Completion.of(problem)
+    with told_to(as_progress(progress, "Completing")):
+        return Completion.of(problem, value_range, certify, random_state, certify_new)
+
+
+def _refuse_certify(certify: float | None) -> None:
+    if certify is not None:
+        msg = (
+            f"{argument('certify')} needs a table that is in memory. Read a part of it into a data "
+            "frame and complete that."
+        )
+        raise ParameterError(msg)
+
+
+def _refuse_likelihood(likelihood: str) -> None:
+    if likelihood != "gaussian":
+        msg = (
+            f"{argument('likelihood', likelihood)} needs a table that is in memory. Read a part of "
+            "it into a data frame and complete that, or take the values as numbers."
+        )
+        raise ParameterError(msg)
+
+
+def _refuse_values(value_range: Any, transform: Any, rounded: Any) -> None:
+    if value_range is not None or transform not in ("auto", None) or rounded:
+        msg = (
+            f"{argument('value_range')}, {argument('transform')} and {argument('round')} need a "
+            "table that is in memory. Leave them out, and change predictions where they are used."
+        )
+        raise ParameterError(msg)
 
 
 def _refuse_unmatched(unmatched: str) -> None:
@@ -160,22 +270,7 @@ def _refuse_unmatched(unmatched: str) -> None:
         raise ParameterError(msg)
 
 
-def _entries(table: Any, row: Any, col: Any, value: Any) -> Any:
-    """The table as it is, or the entries of a long one."""
-    named = {"row": row, "col": col, "value": value}
-    if all(name is None for name in named.values()):
-        return table
-    missing = [f"{role}=" for role, name in named.items() if name is None]
-    if missing:
-        msg = (
-            f"A long table needs the names of its three columns; {' and '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing beside row=, col= or value=."
-        )
-        raise ParameterError(msg)
-    return Observations.from_long(table, row, col, value)
-
-
-class Completion(EntryDetails):
+class Completion(Plots, Questions):
     """A completed table.
 
     Attributes
@@ -184,6 +279,10 @@ class Completion(EntryDetails):
         The fitted method.
     observations : Observations
         What was observed, over all rows and columns of the result.
+    certified : Certificate or None
+        What was proved about the method on entries set aside, if that was asked for.
+    certified_new : NewItemsCertificate or None
+        The same on whole rows or columns set aside.
 
     Examples
     --------
@@ -200,6 +299,10 @@ class Completion(EntryDetails):
       rows: nothing known; columns: nothing known
     """
 
+    certified: Certificate | None = None
+    certified_new: NewItemsCertificate | None = None
+    _parts: DataFrame | None = None
+
     def __init__(
         self,
         model: MatrixRegressor,
@@ -213,16 +316,40 @@ class Completion(EntryDetails):
         self._known = known
 
     @property
+    def likelihood(self) -> str:
+        """What values are: "gaussian", "bernoulli", "poisson" or "ordinal"."""
+        return likelihood_of(self.model)
+
+    @property
     def side_information(self) -> tuple[str, str]:
         """What is known about rows and columns, in words."""
         return self._told
 
     @classmethod
-    def of(cls, problem: CompletionProblem) -> Completion:
-        """Fit the method of a problem and return the completed table."""
+    def of(
+        cls,
+        problem: CompletionProblem,
+        value_range: tuple[float, float] | None = None,
+        certify: float | None = None,
+        seed: Any = 0,
+        certify_new: str | None = None,
+    ) -> Completion:
+        """Fit the method of a problem, certified before if asked for; the completed table."""
+        found = new = None
+        if value_range is not None and certify is not None:
+            # What is clipped is no further from values within the range: the bound holds for it.
+            plain = problem.as_fitted()
+            found = certified.certify(plain, value_range, certify, seed)
+            if certify_new is not None:
+                new = certify_new_items(plain, value_range, certify, certify_new, seed)
         model = problem.fit()
         words = (problem.row.words, problem.col.words)
-        return cls(model, problem.observations, words, problem.known)
+        done = cls(model, problem.observations, words, problem.known)
+        if found is not None:
+            done.certified = found
+        if new is not None:
+            done.certified_new = new
+        return done
 
     @classmethod
     def from_model(cls, model: MatrixRegressor) -> Completion:
@@ -239,7 +366,10 @@ class Completion(EntryDetails):
 
     @property
     def filled(self) -> DataFrame:
-        """The whole table: observed values as they were, the others predicted."""
+        """The whole table: observed values as they were, the others predicted.
+
+        Predictions are expected values: of yes or no the probability of 1.
+        """
         values = self.model.predict_matrix()
         obs = self.observations
         values[obs.rows, obs.cols] = obs.values
@@ -330,88 +460,17 @@ class Completion(EntryDetails):
         labels = list(obs.row_labels or ()) if rows is None else list(rows)
         at = obs.row_index(labels)
         values = self.model.predict_matrix(rows=at)
+        order = values
+        if isinstance(self.model, TransformedRegressor):
+            order = self.model.ranking_matrix(at)
         known = obs.to_sparse()[at].tocoo()
         values[known.row, known.col] = known.data if observed else -np.inf
-        lines = best_lines(labels, obs.col_labels or (), values, n)
+        if order is not values:
+            seen = self.model.scale_.forward(known.data) if observed else -np.inf
+            order[known.row, known.col] = seen
+        lines = best_lines(labels, obs.col_labels or (), values, n, order)
         names = ["row", "rank", "column", "value"]
         return cast("DataFrame", pd.DataFrame(lines, columns=names))
-
-    def extrapolate(self, rows: Any = None, cols: Any = None) -> DataFrame:
-        """Predict rows and columns that are not in the table.
-
-        Parameters
-        ----------
-        rows, cols : DataFrame or other, optional
-            What is known about the new items, in the form in which it was given for the others:
-
-            * features: a DataFrame with the same columns;
-            * a similarity matrix, or a graph: the similarities with the known items, a DataFrame
-              with a line for each new item and a column for each known one, matched by label (a
-              matrix that was given as an array takes an array too, in the order of the table);
-            * a kernel: as the kernel wants them;
-            * nothing: labels of the new items, or their number.
-
-            None stands for all the rows (columns) of the table.
-
-        Returns
-        -------
-        DataFrame
-            Labelled with the index of what was given.
-
-        See Also
-        --------
-        extrapolate_std : How sure that is.
-
-        Examples
-        --------
-        >>> import numpy as np, pandas as pd, kronfill as kf
-        >>> names = ["ann", "bob", "cid"]
-        >>> alike = pd.DataFrame([[1, 0.8, 0], [0.8, 1, 0], [0, 0, 1.0]], names, names)
-        >>> table = pd.DataFrame({"x": [1.0, 1.2, 9.0], "y": [2.0, np.nan, 8.0]}, index=names)
-        >>> done = kf.complete(table, rows=alike, mu=0.1)
-        >>> new = pd.DataFrame({"bob": [0.1], "cid": [0.9], "ann": [0.0]}, index=["dan"])
-        >>> done.extrapolate(rows=new).round(1)
-               x    y
-        dan  7.9  7.3
-        """
-        return self._extended(self.model.extrapolate, rows, cols)
-
-    def extrapolate_std(self, rows: Any = None, cols: Any = None) -> DataFrame:
-        """Standard deviation of the latent values of rows and columns that are not in the table.
-
-        Parameters
-        ----------
-        rows, cols : DataFrame or other, optional
-            As for :meth:`extrapolate`. Where items are known by similarities, those of the new
-            items with themselves are needed: the DataFrame has a column for each new item too, or
-            is the first of a pair, ``(similarities, diagonal)``. If all known items are equally
-            similar to themselves, new ones are taken to be so too and neither is needed.
-
-        Returns
-        -------
-        DataFrame
-            Labelled with the index of what was given. Without the noise, of which the variance is
-            ``done.model.noise_variance_``. Of the methods KKMCEX and RRMCEX can tell it.
-
-        Examples
-        --------
-        >>> import numpy as np, pandas as pd, kronfill as kf
-        >>> table = pd.DataFrame({"x": [1.0, 1.2, 9.0], "y": [2.0, np.nan, 8.0]})
-        >>> done = kf.complete(table, rows=pd.DataFrame({"size": [1.0, 2.0, 9.0]}), mu=0.1)
-        >>> new = pd.DataFrame({"size": [2.0, 30.0]}, index=["near", "far"])
-        >>> done.extrapolate_std(rows=new).round(1)
-                x    y
-        near  1.6  1.8
-        far   5.3  5.4
-        """
-        if not isinstance(self.model, GaussianProcessRegressor):
-            msg = (
-                f"{type(self.model).__name__} has no standard deviation of its own: use "
-                f"method='kkmcex' or 'rrmcex', or {argument('intervals', 'calibrated')} of "
-                "details()."
-            )
-            raise ParameterError(msg)
-        return self._extended(self.model.extrapolate_std, rows, cols)
 
     def certificate(self, value_range: tuple[float, float], **settings: Any) -> Any:
         """Bound the loss on the entries that were not observed.
@@ -426,10 +485,99 @@ class Completion(EntryDetails):
         Returns
         -------
         Certificate
+
+        See Also
+        --------
+        complete : With ``certify`` a part is set aside, which proves far more.
         """
         from kronfill.bounds import certificate
 
-        return certificate(self.model, value_range, **settings)
+        return certificate(self._certifiable(), value_range, **settings)
+
+    def _certifiable(self) -> MatrixRegressor:
+        """The method of which bounds speak: what is only clipped errs no more than before."""
+        model = self.model
+        if not isinstance(model, TransformedRegressor):
+            return model
+        if model.scale_.kind != "none" or model.rounded:
+            msg = (
+                "Certificates are about values that are fitted as they are, and these were fitted "
+                f"on another scale or rounded ({value_words(model)}): use transform=None and "
+                "round=False."
+            )
+            raise ParameterError(msg)
+        inner: MatrixRegressor = model.estimator_
+        return inner
+
+    def evaluate(
+        self, *, folds: int = 5, seed: int = 0, progress: Any = False
+    ) -> Comparison | Evaluation:
+        """Compare the method with others on entries, rows and columns that are hidden from all.
+
+        Effects, MC, KMC, KKMCEX and the default are asked four questions: missing entries of known
+        rows and columns, new rows, new columns, both new. Everything that a method chooses it
+        chooses without what is hidden.
+
+        Parameters
+        ----------
+        folds : int, default=5
+            Number of folds, up to 3,000 observations; beyond, a tenth of the rows, of the columns
+            and of the other entries is hidden once.
+        seed : int, default=0
+            Seed of what is hidden.
+        progress : bool or callable, default=False
+            True says on the standard error stream how far it is, with the time left; a function is
+            called with what is being done and the share that is done.
+
+        Returns
+        -------
+        Comparison or Evaluation
+            ``scores``, a DataFrame with standard errors, and a ``recommendation``. Of yes or no,
+            counts and ordered levels, for which other methods are not asked, the hidden entries of
+            each kind, whose ``scores()`` have the deviance; of yes or no ``ranking`` has recall,
+            NDCG and AUC. See :func:`kronfill.report.evaluate`.
+
+        Examples
+        --------
+        >>> import numpy as np, kronfill as kf
+        >>> table = np.add.outer(np.arange(8.0), np.arange(6.0)) + np.eye(8, 6)
+        >>> found = kf.complete(table, method="mc", rank=1, mu=1.0).evaluate(folds=2)
+        >>> sorted(found.scores["method"].unique())
+        ['KKMCEX', 'KMC', 'MC', 'auto', 'effects']
+        """
+        if self.likelihood != "gaussian":
+            from kronfill.completion.evaluation import evaluate
+
+            return evaluate(self, seed=seed, progress=progress)
+        from kronfill.completion.comparison import compare
+
+        return compare(self, folds=folds, seed=seed, progress=progress)
+
+    @property
+    def parts(self) -> DataFrame:
+        """What each source is worth to the default method; computed when it is first asked for.
+
+        A line for each source of rows and of columns, for latent factors (what the entries say
+        about each other), and for what an axis has beside them. "share" is the share of the
+        predicted variance; "loss" is by how much the root mean square error on hidden entries of
+        known rows and columns grows when the source is left out, "loss, new" the same for hidden
+        rows (columns) of its axis, each with a standard error; "weight" is that in the kernel.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, kronfill as kf
+        >>> x, rng = np.linspace(0, 1, 30), np.random.default_rng(0)
+        >>> table = pd.DataFrame(np.sin(6 * x)[:, None] * rng.standard_normal(20))
+        >>> known = pd.DataFrame({"x": x})
+        >>> parts = kf.complete(table.mask(rng.random(table.shape) < 0.5), rows=known).parts
+        >>> float(parts.loc[("rows", "features"), "loss, new"]) > 0.1
+        True
+        """
+        if self._parts is None:
+            from kronfill.completion.parts import parts_frame
+
+            self._parts = parts_frame(self.model)
+        return self._parts
 
     def report(self, path: Any, **settings: Any) -> Path:
         """Write a page about this completion: one HTML file that needs nothing but a browser.
@@ -490,9 +638,18 @@ class Completion(EntryDetails):
         counts = [("observed", obs.m), ("filled", warm - obs.m), ("extrapolated", n * l - warm)]
         title = (
             f"Completion of {count_of(n, 'row')} x {count_of(l, 'column')} by "
-            f"{type(self.model).__name__} (mu = {self.model.mu_:.3g})"
+            f"{method_words(self.model)} (mu = {self.model.mu_:.3g})"
         )
-        return title, counts, f"rows: {self._told[0]}; columns: {self._told[1]}"
+        told = [f"rows: {self._told[0]}", f"columns: {self._told[1]}"]
+        words, values = MEANINGS.get(self.likelihood), value_words(self.model)
+        told += [words] if words is not None else []
+        told += [f"values: {values}"] if values else []
+        return title, counts, "; ".join(told)
+
+    def __dir__(self) -> list[str]:
+        """What there is to ask; what only other modules need is left out."""
+        names = {*object.__dir__(self), "certified"}
+        return sorted(name for name in names if name[0] != "_" and name not in INTERNAL)
 
     def __repr__(self) -> str:
         title, counts, words = self._summary()
