@@ -121,6 +121,9 @@ def models():
         "row_wise": lambda: kf.KMC(
             kk.precomputed(gram), np.eye(L), **{**some, "solver": walked}
         ).fit(X, y),
+        "bayesian": lambda: kf.BayesianKMC(
+            kk.rbf(points), None, rank=2, solver=kf.Variational(sweeps=30)
+        ).fit(X, y),
         "imc": lambda: kf.IMC(frame(N), None, center="rows", **some).fit(X, y),
         "imc_kinds": lambda: kf.IMC(columns_of_every_kind(N), counts[:L], **some).fit(X, y),
         "mc": lambda: kf.MC((N, L), warm_start=True, **some).fit(X, y),
@@ -132,7 +135,7 @@ def models():
             rank=2,
             solver=kf.ALS(start="gaussian", sweeps=40),
         ).fit(X, y),
-        "completion": lambda: kf.complete(table, rows=frame(N + 2), mu=0.1),
+        "completion": lambda: kf.complete(table, method="kkmcex", rows=frame(N + 2), mu=0.1),
         "levels": lambda: kf.complete(table.set_axis(levels), method="mc", rank=2, mu=0.5),
         "periods": lambda: kf.complete(
             table.set_axis(pd.period_range("2026-01", periods=N, freq="M")), method="mc", rank=2

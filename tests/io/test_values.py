@@ -43,7 +43,7 @@ def table(index, columns=INDEXES["days"]):
 @pytest.mark.filterwarnings("ignore::kronfill.errors.KronfillWarning")
 @pytest.mark.parametrize("index", INDEXES)
 def test_a_completion_keeps_its_index_and_columns(index, tmp_path):
-    done = kf.complete(table(INDEXES[index]), mu=0.1)
+    done = kf.complete(table(INDEXES[index]), method="kkmcex", mu=0.1)
     back = saved(done, tmp_path)
     for name in ("filled", "predicted", "status"):
         pd.testing.assert_frame_equal(getattr(back, name), getattr(done, name), check_exact=True)

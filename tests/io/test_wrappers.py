@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 import kronfill as kf
 from kronfill.errors import ModelFileError
-from kronfill.estimators import conformal
+from kronfill.estimators.conformal import regressor as conformal
 from kronfill.io import save
 from kronfill.io.classes import MODELS
 
@@ -28,6 +28,7 @@ METHODS = {
     "KKMCEX": kf.KKMCEX(ROWS, None, mu=0.1, center="mean"),
     "RRMCEX": kf.RRMCEX(ROWS, None, row_rank=3, mu="auto"),
     "KMC": kf.KMC(ROWS, None, **SOME),
+    "BayesianKMC": kf.BayesianKMC(ROWS, None, rank=2),
     "IMC": kf.IMC(POINTS, None, **SOME),
     "MC": kf.MC((N, L), **SOME),
 }

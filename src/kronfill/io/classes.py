@@ -19,6 +19,7 @@ from kronfill import solvers
 from kronfill._stored import (
     Stored,
     Test,
+    anything,
     count,
     either,
     flag,
@@ -31,6 +32,7 @@ from kronfill._stored import (
     optional,
     positions,
     positive,
+    positive_floats,
     real,
     result,
     text,
@@ -38,13 +40,55 @@ from kronfill._stored import (
     tuple_of,
     whole,
 )
+from kronfill.auto.members import MixChoice
+from kronfill.auto.mixing import MixedForm
+from kronfill.auto.model import AutoMC
+from kronfill.auto.plan import Plan
+from kronfill.auto.sources import FactorMap, WeightedSources
+from kronfill.auto.weights import LearnedWeights
+from kronfill.bounds import Certificate, NewItemsCertificate
 from kronfill.completion import Completion
+from kronfill.completion.intervals import Calibrated
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.data import Observations
 from kronfill.data.reading.frames import is_frame
-from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
-from kronfill.estimators.base import MatrixRegressor, fitted_form
-from kronfill.estimators.conformal import METHODS, Around, LeavingFoldsOut, LeavingOneOut
+from kronfill.estimators import (
+    IMC,
+    KKMCEX,
+    KMC,
+    MC,
+    RRMCEX,
+    BayesianKMC,
+    ConformalClassifier,
+    ConformalCounts,
+    ConformalRegressor,
+    KKMCEXClassifier,
+    KKMCEXOrdinal,
+    KKMCEXPoisson,
+    LinkedRegressor,
+)
+from kronfill.estimators.base import (
+    MatrixEstimator,
+    MatrixRegressor,
+    fitted_form,
+    fitted_kernels,
+)
+from kronfill.estimators.conformal.calibration import SCORES
+from kronfill.estimators.conformal.left_out_errors import (
+    Around,
+    LeavingFoldsOut,
+    LeavingItemsOut,
+    LeavingOneOut,
+    LeftOutErrors,
+)
+from kronfill.estimators.conformal.regressor import METHODS, NEW
+from kronfill.estimators.conformal.scales import (
+    ConstantScale,
+    FactorScale,
+    LearnedScale,
+    Scale,
+    StdScale,
+)
 from kronfill.estimators.fitted.bilinear import (
     Bilinear,
     Combined,
@@ -54,8 +98,16 @@ from kronfill.estimators.fitted.bilinear import (
     ValueBasis,
 )
 from kronfill.estimators.fitted.identity_part import FORMS, IdentityForm, Stacked
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor
+from kronfill.estimators.fitted.posterior_basis import PosteriorBasis
+from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor
+from kronfill.estimators.generalized.base import LikelihoodEstimator
+from kronfill.estimators.generalized.linked import LIKELIHOODS
+from kronfill.estimators.generalized.linked_form import LinkedForm
 from kronfill.estimators.inputs import check_largest
+from kronfill.estimators.transformed.form import Limits, UndoneForm
+from kronfill.estimators.transformed.regressor import TransformedRegressor
+from kronfill.estimators.transformed.scales import SCALES, ValueScale
+from kronfill.io.certificates import CERTIFICATES
 from kronfill.io.records import Record
 from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
 from kronfill.kernels.base import Kernel
@@ -63,6 +115,7 @@ from kronfill.kernels.dotproduct import Linear, Polynomial, Tanimoto
 from kronfill.kernels.encoding import ArrayEncoder, FrameEncoder
 from kronfill.kernels.features import FeatureTable
 from kronfill.kernels.functions import FunctionKernel
+from kronfill.kernels.gaps import CompletenessEncoder, GappyEncoder
 from kronfill.kernels.given import Constant, Identity, Precomputed
 from kronfill.kernels.graphs.laplacian import (
     Diffusion,
@@ -71,10 +124,22 @@ from kronfill.kernels.graphs.laplacian import (
     SparseLaplacian,
 )
 from kronfill.kernels.graphs.nodes import GraphKernel, GraphSection, SparseGraphKernel
+from kronfill.kernels.mapped import Mapped, SimilarityRows
+from kronfill.kernels.single_columns import (
+    BagEncoder,
+    DateEncoder,
+    FingerprintEncoder,
+    KmerEncoder,
+)
+from kronfill.kernels.sources import SourceKernel
 from kronfill.kernels.stationary import RBF, Matern, Periodic
 from kronfill.kernels.thin import Thin
+from kronfill.likelihoods.links import Link
+from kronfill.masks import KINDS as MASKS
+from kronfill.masks import EffectsMask, KernelMask, MaskModel, RankOneMask
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.solution import Solution, Status
+from kronfill.variational.factors import Variational
 
 __all__ = ["MODELS", "RECORDS", "is_fitted"]
 
@@ -98,12 +163,16 @@ _is_index, _is_levels, _is_series = map(_of_pandas, ("Index", "MultiIndex", "Ser
 # Kernels and fitted forms say themselves what they are made of.
 
 _THEMSELVES: tuple[type[Stored], ...] = (
-    ArrayEncoder, FrameEncoder, FeatureTable, LowRankFactor,
+    ArrayEncoder, FrameEncoder, GappyEncoder, CompletenessEncoder, BagEncoder, KmerEncoder,
+    FingerprintEncoder, DateEncoder, FeatureTable, LowRankFactor,
     RBF, Matern, Periodic, Linear, Polynomial, Tanimoto,
     Sum, Product, Scaled, Normalized, Precomputed, FunctionKernel, Thin, Constant, Identity,
     Diffusion, RegularizedLaplacian, RandomWalk, SparseLaplacian,
-    GraphKernel, SparseGraphKernel, GraphSection,
-    Sections, Factored, Features, Combined, ValueBasis, Bilinear, *FORMS,
+    GraphKernel, SparseGraphKernel, GraphSection, SourceKernel,
+    Sections, Factored, Features, Combined, ValueBasis, PosteriorBasis, Bilinear, *FORMS,
+    ValueScale, Limits, UndoneForm,
+    Mapped, SimilarityRows, FactorMap, WeightedSources, MixedForm, MixChoice, LearnedWeights,
+    Link, LinkedForm, EffectsMask, RankOneMask, KernelMask,
 )  # fmt: skip
 
 
@@ -139,7 +208,7 @@ _SOLVERS = [
     kind
     for kind in (getattr(solvers, name) for name in solvers.__all__)
     if dataclasses.is_dataclass(kind) and kind is not Solution
-]
+] + [Variational]
 _SOLVES = (
     Record(AdditiveEffects, {"mean": real, "row": floats(1), "col": floats(1)}),
     Record(
@@ -155,6 +224,7 @@ _SOLVES = (
         },
         {"error": result},
         tidy=_measured,
+        forgotten=("criterion", "change"),  # of trials, which no file holds
     ),
     *(_solver(kind) for kind in _SOLVERS),
 )
@@ -204,9 +274,15 @@ _fitted = {
     "_model": of(Bilinear, IdentityForm, Stacked),
     "_chosen_from": count,
 }
-_AT_TIMES = ("feature_names_in_", "observations_", "dual_coef_", "_from_table", "_chosen_from")
-_pair = {"W_": floats(2), "H_": floats(2), "objective_": real}
+_AT_TIMES = (
+    "feature_names_in_", "observations_", "dual_coef_", "rank_", "_from_table", "_chosen_from",
+)  # fmt: skip
+_pair = {"W_": floats(2), "H_": floats(2), "objective_": real, "rank_": count}
 _sides = {"_kernels": tuple_of(optional(kernel), 2)}
+_linked = {
+    "dual_coef_": either(floats(1), floats(2)),
+    "_curvature": either(floats(1), floats(2)),
+}
 _outside = {"_from_table": lambda value: value is True}
 
 
@@ -238,11 +314,33 @@ def _estimator(est: Any) -> bool:
         and _sized([part and part.n for part in has.get("_tables", (None, None))], size)
         and all(part is None or part.width == part.new_width for part in has.get("_tables", ()))
         and ("dual_coef_" not in has or est.dual_coef_.shape == (seen and seen.m, *targets))
-        and ("dual_coef_" in has) == (isinstance(est, KKMCEX) and seen is not None)
+        and ("dual_coef_" in has) == (isinstance(est, _DUAL) and seen is not None)
+        and ("_curvature" not in has or est._curvature.shape == est.dual_coef_.shape)
+        and ("classes_" not in has or _are_classes(est, len(targets) and targets[0]))
+        and ("cuts_" not in has or len(est.cuts_) + 1 == len(est.levels_))
+        and (has.get("exposure_") is None or est.exposure_.shape == (seen and seen.m,))
         and ("W_" not in has or _is_pair(est.W_, est.H_, size))
         and ("_bases" not in has or _is_cut(est, has["_bases"]))
-        and (bool(targets) <= isinstance(est, KKMCEX))
+        and (bool(targets) <= isinstance(est, _DUAL))
     )
+
+
+_DUAL = (KKMCEX, LikelihoodEstimator)
+"""Methods with a number for each observation, perhaps for several targets."""
+
+
+def _are_classes(est: KKMCEXClassifier, targets: int) -> bool:
+    """Whether the labels are as many as there are functions, and the codes are theirs."""
+    codes = est.observations_.values
+    return (
+        len(est.classes_) == (targets or 2)
+        and bool((codes == np.floor(codes)).all())
+        and inside(codes, len(est.classes_))
+    )
+
+
+def _label_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufUO"
 
 
 def _is_pair(left: Any, right: Any, size: tuple[int, int]) -> bool:
@@ -263,10 +361,13 @@ def _is_cut(est: RRMCEX, bases: Any) -> bool:
 _PARAMETERS: dict[str, Test] = {
     **dict.fromkeys(("row_kernel", "col_kernel"), optional(either(kernel, _matrix_like))),
     **dict.fromkeys(("row_features", "col_features"), optional(either(_matrix_like, _is_series))),
-    **dict.fromkeys(("row_rank", "col_rank", "rank"), real),
+    **dict.fromkeys(("row_rank", "col_rank"), real),
+    "rank": either(real, text),
     "mu": either(real, text),
     "center": optional(text),
     "solver": either(text, lambda value: type(value) in _SOLVERS),
+    "class_weight": optional(of(str, dict)),
+    "negatives": optional(text),
     "shape": optional(
         lambda v: isinstance(v, np.ndarray | list | tuple) and shape((*map(int, v),))
     ),
@@ -275,13 +376,13 @@ _PARAMETERS: dict[str, Test] = {
 }
 
 
-def _method(kind: type[MatrixRegressor], **more: Test) -> Record:
+def _method(kind: type[MatrixEstimator], **more: Test) -> Record:
     """A method: its parameters, and what a fit sets (from a table outside of memory less)."""
     parameters = {name: _PARAMETERS[name] for name in kind().get_params(deep=False)}
     state = {**_fitted, **more}
     at_times = {name: state.pop(name) for name in _AT_TIMES if name in state}
     at_times.update(parameters)
-    return Record(kind, state, at_times, fits=_estimator, bare=True)
+    return Record(kind, state, at_times, fits=_estimator, bare=True, forgotten=("mu_search_",))
 
 
 def _indexes_only(state: dict[str, Any]) -> dict[str, Any]:
@@ -292,6 +393,59 @@ def _indexes_only(state: dict[str, Any]) -> dict[str, Any]:
 def _without_a_fit(state: dict[str, Any]) -> dict[str, Any]:
     """The method that was given is kept as it was meant: its parameters, whatever else it is."""
     return {**state, "estimator": clone(state["estimator"])}
+
+
+def _without_none(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if value is not None}
+
+
+def _two_groups(value: Any) -> bool:
+    """What a user may give for groups: it is looked at when it is used."""
+    two = isinstance(value, tuple | list) and len(value) == 2
+    return two and all(part is None or _matrix_like(part) or _is_series(part) for part in value)
+
+
+def _scale_of(scale: Any, model: Any) -> bool:
+    """Whether a scale speaks of the table of a model."""
+    if isinstance(scale, LearnedScale):
+        right = (len(scale.row), len(scale.col)) == model.shape_
+        return right and _scale_of(scale.base, model)
+    return isinstance(scale, ConstantScale) or scale.model.shape_ == model.shape_
+
+
+def _mask_of(mask: MaskModel, shape: tuple[int, int]) -> bool:
+    effects: Any = mask.effects if isinstance(mask, KernelMask) else mask
+    sizes = (len(effects.row), len(effects.col)) == shape
+    return sizes and (not isinstance(mask, KernelMask) or (len(mask.row), len(mask.col)) == shape)
+
+
+def _around(value: Around) -> bool:
+    count, shape = len(value.scores), value.model.shape_
+    parts = (value.weights, value.label, value.rows, value.cols)
+    return (
+        bool((np.diff(value.scores, prepend=0.0) >= 0).all())
+        and all(part is None or len(part) == count for part in parts)
+        and (value.scale is None or _scale_of(value.scale, value.model))
+        and (value.mask is None or _mask_of(value.mask, shape))
+        and (value.groups is None) == (value.label is None)
+        and (value.groups is None or _are_groups(value.groups, shape))
+    )
+
+
+def _are_groups(groups: Any, shape: tuple[int, int]) -> bool:
+    right = _sized([None if part is None else len(part) for part in groups], shape)
+    return right and all(part is None or inside(part, 2**31) for part in groups)
+
+
+def _leaving_items_out(value: LeavingItemsOut) -> bool:
+    return (
+        {one.shape_ for one in value.models} == {value.model.shape_}
+        and value.label.shape == value.scores.shape == value.weights.shape
+        and inside(value.label, len(value.models))
+        and len(value.scales) == len(value.models)
+        and all(_scale_of(scale, value.model) for scale in value.scales)
+        and bool((value.scores >= 0).all())
+    )
 
 
 def _leaving_one_out(value: LeavingOneOut) -> bool:
@@ -309,6 +463,18 @@ def _leaving_folds_out(value: LeavingFoldsOut) -> bool:
         and inside(value.label, len(value.models))
         and bool((value.scores >= 0).all())
     )
+
+
+def _calibrated(value: Any) -> bool:
+    """Whether the method is fitted and the scores are sorted."""
+    return is_fitted(value.estimator_) and bool((np.diff(value.scores_, prepend=0.0) >= 0).all())
+
+
+def _four_parts(value: Any) -> bool:
+    """What was calibrated for each kind of entry, or why it could not be."""
+    allowed = either(text, of(Around, LeavingItemsOut))
+    four = type(value) is list and len(value) == 4
+    return four and all(map(optional(allowed), value)) and not isinstance(value[0], LeavingItemsOut)
 
 
 def _completion(value: Completion) -> bool:
@@ -349,6 +515,136 @@ def _fitted_to_entries(value: Any) -> bool:
     return known and not isinstance(fitted_form(value), Stacked)
 
 
+_PLAN = tuple(part.name for part in dataclasses.fields(Plan))
+_numbers_by_name = lambda value: isinstance(value, dict) and all(map(text, value))  # noqa: E731
+
+
+def _mix() -> Record:
+    """AutoMC: its members are methods themselves."""
+    state = {name: test for name, test in _fitted.items() if name not in _AT_TIMES}
+    state |= {
+        "observations_": of(Observations),
+        "_model": of(MixedForm),
+        "members_": lambda value: (
+            isinstance(value, dict) and all(_fitted_method(one) for one in value.values())
+        ),
+        **dict.fromkeys(("shares_", "weights_", "hidden_error_"), _numbers_by_name),
+        "plan_": of(Plan),
+        "noise_variance_": positive,
+        "choice_": of(MixChoice),
+        **_sides,
+    }
+    parameters: dict[str, Test] = {
+        **dict.fromkeys(("row_sources", "col_sources"), anything),
+        "rank": real,
+        "budget": optional(real),
+        "plan": optional(of(Plan)),
+        "choice": optional(of(MixChoice)),
+        "random_state": _PARAMETERS["random_state"],
+        "progress": flag,
+        "on_interrupt": one_of("raise", "keep"),
+    }
+    more = {"feature_names_in_": _two_names, "_chosen_from": count}
+    return Record(AutoMC, state, {**more, **parameters}, fits=_is_mix, bare=True)
+
+
+def _is_mix(est: AutoMC) -> bool:
+    """Whether the members are those of the mix."""
+    if not is_fitted(est):
+        return set(vars(est)) <= {*est.get_params(deep=False), "_chosen_from"}
+    form = fitted_form(est)
+    return (
+        isinstance(form, MixedForm)
+        and form.shape == est.shape_ == est.observations_.shape
+        and form.forms == tuple(map(fitted_form, est.members_.values()))
+        and set(est.members_) == set(est.shares_)
+        and isinstance(est.members_.get("low rank"), BayesianKMC)
+        and all(
+            part is None or part.n == n
+            for part, n in zip(vars(est)["_kernels"], est.shape_, strict=True)
+        )
+    )
+
+
+def _links() -> Record:
+    """A method with a link behind it."""
+    state: dict[str, Test] = {name: test for name, test in _fitted.items() if name not in _AT_TIMES}
+    state |= {
+        "observations_": of(Observations),
+        "_model": of(LinkedForm),
+        "estimator_": lambda value: isinstance(value, MatrixEstimator) and is_fitted(value),
+        "links_": tuple_of(of(Link), 4),
+        "levels_": floats(1),
+        "deviance_": _numbers_by_name,
+    }
+    parameters: dict[str, Test] = {
+        "estimator": of(MatrixEstimator),
+        "likelihood": one_of(*LIKELIHOODS),
+        "negatives": optional(one_of("sample")),
+        "links": optional(tuple_of(of(Link), 4)),
+        "random_state": _PARAMETERS["random_state"],
+    }
+    more = {"feature_names_in_": _two_names, "_chosen_from": count}
+    state |= {**_sides, **parameters}
+    return Record(LinkedRegressor, state, more, fits=_is_linked, tidy=_without_a_fit)
+
+
+def _is_linked(est: LinkedRegressor) -> bool:
+    """Whether form, links and what is known are those of the method."""
+    form, seen = fitted_form(est), est.observations_
+    return (
+        isinstance(form, LinkedForm)
+        and form.form is fitted_form(est.estimator_)
+        and form.shape == est.shape_ == seen.shape == est.estimator_.shape_
+        and form.links == est.links_
+        and np.array_equal(est.levels_, est.links_[0].levels)
+        and (est.likelihood == "poisson") == (len(est.levels_) == 0)
+        and bool(
+            (seen.values >= 0).all()
+            if est.likelihood == "poisson"
+            else np.isin(seen.values, est.levels_).all()
+        )
+        and (est.row_effects_.shape, est.col_effects_.shape)
+        == tuple((size,) for size in est.shape_)
+        and fitted_kernels(est) == fitted_kernels(est.estimator_)
+    )
+
+
+def _transformed() -> Record:
+    """A method that is fitted on another scale."""
+    state: dict[str, Test] = {name: test for name, test in _fitted.items() if name not in _AT_TIMES}
+    four = tuple_of(floats(1), 4)
+    state |= {
+        "observations_": of(Observations),
+        "_model": of(UndoneForm),
+        "estimator_": _fitted_method,
+        "scale_": of(ValueScale),
+        "errors_": four,
+        "trials_": _numbers_by_name,
+        "estimator": of(MatrixRegressor),
+        "scale": optional(either(one_of("auto", *SCALES), of(ValueScale))),
+        "value_range": optional(tuple_of(real, 2)),
+        "rounded": flag,
+        "trial": optional(of(MatrixRegressor)),
+        "errors": optional(four),
+        **_sides,
+    }
+    more = {"feature_names_in_": _two_names, "_chosen_from": count}
+    return Record(TransformedRegressor, state, more, fits=_is_transformed, tidy=_without_a_fit)
+
+
+def _is_transformed(est: TransformedRegressor) -> bool:
+    """Whether form, scale and what is known are those of the method."""
+    form = fitted_form(est)
+    return (
+        isinstance(form, UndoneForm)
+        and form.form is fitted_form(est.estimator_)
+        and form.shape == est.shape_ == est.observations_.shape == est.estimator_.shape_
+        and form.scale is est.scale_
+        and len(form.errors) == len(est.errors_)
+    )
+
+
 _ESTIMATORS = (
     Record(Observations, _entries, fits=_is_moderate, cost=_places, constructed=True),
     _method(KKMCEX, dual_coef_=either(floats(1), floats(2)), **_sides, **_outside),
@@ -370,10 +666,68 @@ _ESTIMATORS = (
         **_pair,
     ),
     _method(MC, **_pair),
+    Record(Plan, dict.fromkeys(_PLAN, real)),
+    _mix(),
+    _links(),
+    _transformed(),
+    _method(
+        BayesianKMC,
+        W_=floats(2),
+        H_=floats(2),
+        rank_=whole,
+        noise_variance_=positive,
+        bound_=real,
+        **_sides,
+    ),
+    _method(KKMCEXClassifier, classes_=_label_array, **_linked, **_sides),
+    _method(
+        KKMCEXOrdinal,
+        dual_coef_=floats(1),
+        levels_=floats(1),
+        cuts_=floats(1),
+        slope_=real,
+        **_sides,
+    ),
+    _method(KKMCEXPoisson, exposure_=optional(floats(1)), **_linked, **_sides),
+    Record(ConstantScale, {}),
+    Record(StdScale, {"model": _fitted_to_entries}, fits=lambda v: hasattr(v.model, "predict_std")),
+    Record(FactorScale, {"model": _fitted_to_entries}, fits=lambda v: hasattr(v.model, "W_")),
+    Record(
+        LearnedScale,
+        {
+            "base": of(ConstantScale, StdScale, FactorScale),
+            "level": real,
+            "exponent": real,
+            "row": floats(1),
+            "col": floats(1),
+        },
+    ),
     Record(
         Around,
         {"model": _fitted_to_entries, "scores": floats(1)},
-        fits=lambda value: bool((np.diff(value.scores, prepend=0.0) >= 0).all()),
+        {
+            "weights": positive_floats,
+            "scale": of(Scale),
+            "mask": of(MaskModel),
+            "groups": tuple_of(optional(indices), 2),
+            "label": indices,
+            "rows": positions,
+            "cols": positions,
+        },
+        fits=_around,
+        tidy=_without_none,
+    ),
+    Record(
+        LeavingItemsOut,
+        {
+            "model": _fitted_to_entries,
+            "scores": floats(1),
+            "weights": positive_floats,
+            "label": indices,
+            "models": tuple_of(_fitted_to_entries),
+            "scales": tuple_of(of(Scale)),
+        },
+        fits=_leaving_items_out,
     ),
     Record(
         LeavingOneOut,
@@ -401,7 +755,43 @@ _ESTIMATORS = (
             "n_features_in_": one_of(2),
             "_bounds": of(Around, LeavingOneOut, LeavingFoldsOut),
         },
+        {
+            "mask": one_of(*MASKS),
+            "scores": one_of(*SCORES),
+            "groups": optional(either(text, _two_groups)),
+            "new": one_of(*NEW),
+            "_outside": tuple_of(either(of(LeftOutErrors), text)),
+        },
         tidy=_without_a_fit,
+    ),
+    *(
+        Record(
+            kind,
+            {
+                "estimator": of(method),
+                "calibration": real,
+                "random_state": _PARAMETERS["random_state"],
+                "n_features_in_": one_of(2),
+                "estimator_": of(method),
+                "scores_": floats(1),
+                **more,
+            },
+            tidy=_without_a_fit,
+            fits=_calibrated,
+        )
+        for kind, method, more in (
+            (ConformalClassifier, KKMCEXClassifier, {"classes_": _label_array}),
+            (ConformalCounts, KKMCEXPoisson, {}),
+        )
+    ),
+    Record(
+        Calibrated,
+        {
+            "model": _fitted_to_entries,
+            "count": whole,
+            "groups": optional(tuple_of(optional(indices), 2)),
+            "_parts": _four_parts,
+        },
     ),
     Record(
         Completion,
@@ -411,13 +801,22 @@ _ESTIMATORS = (
             "_told": tuple_of(text, 2),
             "_known": tuple_of(optional(_is_index), 2),
         },
+        {
+            "certified": of(Certificate),
+            "certified_new": of(NewItemsCertificate),
+            "_calibrated": of(Calibrated),
+        },
         fits=_completion,
         tidy=_indexes_only,
     ),
 )
 
-_RECORDS = (*map(Record.of, _THEMSELVES), *_SOLVES, *_ESTIMATORS)
+_RECORDS = (*map(Record.of, _THEMSELVES), *_SOLVES, *_ESTIMATORS, *CERTIFICATES)
 RECORDS = {record.name: record for record in _RECORDS}
 """Every class that a model file may hold, by its name there."""
-MODELS = (KKMCEX, RRMCEX, KMC, IMC, MC, ConformalRegressor, Completion)
+MODELS = (
+    AutoMC, TransformedRegressor, KKMCEX, RRMCEX, KMC, IMC, MC, BayesianKMC,
+    KKMCEXClassifier, KKMCEXOrdinal, KKMCEXPoisson, LinkedRegressor, ConformalRegressor,
+    ConformalClassifier, ConformalCounts, Completion,
+)  # fmt: skip
 """The classes that can be saved by themselves."""

@@ -44,7 +44,7 @@ def save(model: Any, path: Any) -> None:
 
     Parameters
     ----------
-    model : KKMCEX, RRMCEX, KMC, IMC, MC, ConformalRegressor or Completion
+    model : KKMCEX, RRMCEX, KMC, IMC, MC, BayesianKMC, ConformalRegressor or Completion
         A fitted estimator or a completed table.
     path : str or path
         Where to. A file of this name is replaced, in one step, once the new one is complete.
@@ -143,7 +143,7 @@ def load(path: Any, *, verify: bool = True, functions: Any = None) -> Any:
 
     Returns
     -------
-    KKMCEX, RRMCEX, KMC, IMC, MC, ConformalRegressor or Completion
+    KKMCEX, RRMCEX, KMC, IMC, MC, BayesianKMC, ConformalRegressor or Completion
         What was saved. Large arrays of floats stay in the file and are mapped into memory,
         read-only: do not change the file in place while the model is in use (saving over it is
         safe).
