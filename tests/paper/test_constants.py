@@ -59,7 +59,7 @@ def test_the_smallest_weight_that_is_as_good_as_the_best(errors, expected):
 
 def test_cross_validation_scores_what_it_held_out():
     """Interpolation has no error on the entries it was given, and one on the others."""
-    errors = tune.cross_validate(tune.Trial("kkmcex", 40, 2), "a", np.array([1e-9, 1e3]))
+    errors = tune.cross_validate(tune.MuTrial("kkmcex", 40, 2), "a", np.array([1e-9, 1e3]))
     assert errors.shape == (2, 2)
     assert (errors[:, 0] < errors[:, 1]).all()
     assert (errors[:, 0] > 1e-6).all()

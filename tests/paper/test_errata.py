@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
+from kronfill.paper.published import SIZES, paper_values
 
 B = kf.bounds
 
@@ -174,3 +177,54 @@ def test_e26_the_kernel_of_the_experiments_is_indefinite_as_written():
     assert np.linalg.eigvalsh(meant)[0] > -1e-12
     with pytest.raises(kf.errors.NotPSDError):
         B.RKHSBall(written, meant, 1.0)
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def erratum(number):
+    """Its row of the table."""
+    text = (DOCS / "theory.md").read_text("utf-8")
+    return next(line for line in text.splitlines() if re.match(rf"\| E{number} [WLM] \|", line))
+
+
+def plotted(panel, algorithm, metric):
+    return np.array([paper_values(panel, algorithm, metric)[size] for size in SIZES])
+
+
+def test_e30_to_e34_the_text_against_the_papers_own_numbers():
+    slow, exact = (plotted("a", name, "train") for name in ("KMC", "KKMCEX"))
+    orders = np.log10(slow / exact)
+    assert f"{orders.min():.0f} to {orders.max():.0f} orders" in erratum(30)
+    ratios = slow / exact
+    assert f"{ratios.min():.1e} to {ratios.max():.1e} times" in erratum(30)
+
+    varies = slow.max() / slow.min()
+    spread = f"varies {varies:.0f}-fold, between {slow.min():.1e} and {slow.max():.1e}"
+    assert spread in erratum(31)
+    assert f"falls to {exact[-1] / exact[0]:.2f} of its first value" in erratum(31)
+    assert set(np.sign(np.diff(slow))) == {-1.0, 1.0}
+
+    for metric in ("test", "ge"):
+        rising = plotted("a", "KKMCEX", metric)
+        assert f"rise {rising[-1] / rising[0]:.1f}-fold" in erratum(32)
+        assert f"by {rising[-1] / rising[1] - 1:.0%} from N = 400 on" in erratum(32)
+
+    for panel, metric in (("a", "test"), ("a", "ge"), ("b", "ge")):
+        kmc, kkmcex = (plotted(panel, name, metric) for name in ("KMC", "KKMCEX"))
+        assert (kmc < kkmcex).tolist() == [True] + [False] * (len(SIZES) - 1)
+        assert f"{kmc[0]:.2g} against {kkmcex[0]:.2g}" in erratum(33)
+
+    assert str(SIZES[-1]) in erratum(34)
+
+
+@pytest.mark.parametrize("number", [14, 20])
+def test_what_is_superfluous_or_loose_is_not_called_wrong(number):
+    assert erratum(number).startswith(f"| E{number} L |")
+
+
+def test_every_numbered_equation_of_the_paper_has_a_row():
+    text = (DOCS / "equations.md").read_text("utf-8")
+    named = {int(k) for line in text.splitlines() if line.startswith("| ")
+             for k in re.findall(r"\((\d+)\)", line.split("|")[1])}  # fmt: skip
+    assert named == set(range(1, 19))

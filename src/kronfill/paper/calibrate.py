@@ -37,7 +37,7 @@ from kronfill.paper.published import REALIZATIONS, SIZES, paper_values
 from kronfill.paper.running.seeds import Purpose, data_seed
 from kronfill.paper.synthetic import RANK, SAMPLES
 
-__all__ = ["choose", "main", "profile", "unit_losses"]
+__all__ = ["acceptable", "choose", "main", "profile", "spread_out", "unit_losses"]
 
 
 EXPONENTS = (1.15, 1.25, 1.35, 1.45, 1.55)
@@ -47,6 +47,8 @@ SETS = 40
 """Sets of observed entries per size."""
 TRUTHS = 10
 """Matrices F per set of entries."""
+PAIRS = 6
+"""Acceptable pairs that are kept, to show what hangs on the choice."""
 INTERPOLATION = 1e-12
 """mu so small that the fit goes through the observations, as the paper's does (1e-24)."""
 
@@ -123,10 +125,35 @@ def choose(tried: Sequence[Mapping[str, float]], points: int) -> Mapping[str, fl
     >>> choose([{**near, "chi2": 80.0}, {**far, "chi2": 3.0}], 11)["exponent"]
     1.2
     """
-    largest = scipy.stats.chi2.ppf(0.95, points - 2)
-    acceptable = [row for row in tried if row["chi2"] <= largest]
-    candidates = acceptable or [min(tried, key=lambda row: row["chi2"])]
+    candidates = acceptable(tried, points) or [min(tried, key=lambda row: row["chi2"])]
     return min(candidates, key=lambda row: sum((row[k] / TRIAL[k] - 1) ** 2 for k in TRIAL))
+
+
+def acceptable(tried: Sequence[Mapping[str, float]], points: int) -> list[Mapping[str, float]]:
+    """The pairs that a chi-square test at 5% does not reject.
+
+    Examples
+    --------
+    >>> from kronfill.paper.calibrate import acceptable
+    >>> acceptable([{"chi2": 16.0}, {"chi2": 17.0}], 11)
+    [{'chi2': 16.0}]
+    """
+    largest = scipy.stats.chi2.ppf(0.95, points - 2)
+    return [row for row in tried if row["chi2"] <= largest]
+
+
+def spread_out(pairs: Sequence[Mapping[str, float]], count: int) -> list[dict[str, float]]:
+    """Some of the pairs, from the first to the last, at about equal distances; rounded.
+
+    Examples
+    --------
+    >>> from kronfill.paper.calibrate import spread_out
+    >>> pairs = [{"exponent": 1.1 + 0.1 * k, "power": 0.1 * k, "chi2": 1.0} for k in range(5)]
+    >>> [pair["exponent"] for pair in spread_out(pairs, 3)]
+    [1.1, 1.3, 1.5]
+    """
+    chosen = np.unique(np.linspace(0, len(pairs) - 1, min(count, len(pairs))).round().astype(int))
+    return [{key: round(value, 3) for key, value in pairs[k].items()} for k in chosen]
 
 
 def _log_mean(mean: Floats, exponent: float) -> Floats:
@@ -158,6 +185,7 @@ def main(sets: int = SETS, workers: int | None = None) -> None:
             "chi2": round(chosen["chi2"], 1),
             "best": {key: round(value, 3) for key, value in best.items()},
             "exponents_within_one_of_best": [min(near), max(near)],
+            "acceptable": spread_out(acceptable(tried, len(SIZES)), PAIRS),
             "trial": TRIAL,
             "sets": sets,
             "truths": TRUTHS,

@@ -13,7 +13,7 @@ from kronfill.paper.methods import METHODS
 from kronfill.paper.results.figure import draw_bounds, draw_costs, draw_figure, draw_variants
 from kronfill.paper.results.numbers import numbers
 from kronfill.paper.results.page import page
-from kronfill.paper.results.table import algorithms_shown, summarize, to_csv
+from kronfill.paper.results.table import algorithms_shown, samples_csv, summarize, to_csv
 from kronfill.paper.results.verdict import CurveVerdict, verdicts
 from kronfill.paper.running.backends import Backend
 from kronfill.paper.running.runner import RunWatcher, run_plan
@@ -64,7 +64,8 @@ def reproduce(
 def write_report(store: Store, settings: CellSettings, out: Path) -> FigureRun:
     """Write table, figures and page of everything that is in a store to the folder ``out``.
 
-    They are ``fig1.csv``, ``fig1*.png``, ``fig1-numbers.md`` and ``fig1.html``.
+    They are ``fig1.csv``, ``fig1-samples.csv``, ``fig1*.png``, ``fig1-numbers.md`` and
+    ``fig1.html``.
     """
     records = store.records()
     points = summarize(records)
@@ -79,6 +80,7 @@ def write_report(store: Store, settings: CellSettings, out: Path) -> FigureRun:
     }
     texts = {
         "fig1.csv": to_csv(points),
+        "fig1-samples.csv": samples_csv(records),
         "fig1-numbers.md": numbers(points, records, judged, bounds),
         "fig1.html": page(points, records, judged, bounds, settings, pictures),
     }

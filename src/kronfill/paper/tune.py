@@ -29,7 +29,7 @@ from kronfill.paper.published import PANELS
 from kronfill.paper.running.seeds import Purpose, data_seed, start_seed
 from kronfill.paper.synthetic import Draw, draw
 
-__all__ = ["Trial", "choose", "cross_validate", "main"]
+__all__ = ["MuTrial", "choose", "cross_validate", "main"]
 
 
 FOLDS = 5
@@ -43,7 +43,7 @@ GRIDS = {
 }
 
 
-class Trial(NamedTuple):
+class MuTrial(NamedTuple):
     """How the weight of a method is chosen."""
 
     method: str
@@ -52,13 +52,13 @@ class Trial(NamedTuple):
 
 
 TRIALS = {
-    "kkmcex": Trial("kkmcex", 1000, 8),
-    "mc": Trial("mc", 1000, 8),
-    "kmc": Trial("kmc-rowwise", 400, 4),
+    "kkmcex": MuTrial("kkmcex", 1000, 8),
+    "mc": MuTrial("mc", 1000, 8),
+    "kmc": MuTrial("kmc-rowwise", 400, 4),
 }
 
 
-def cross_validate(trial: Trial, panel: str, weights: Floats) -> Floats:
+def cross_validate(trial: MuTrial, panel: str, weights: Floats) -> Floats:
     """Mean squared error on held-out entries, of shape (realisations, weights)."""
     data = load_constants()["data"]
     found = []

@@ -1,8 +1,8 @@
-"""The pictures: Figure 1 in the paper's layout, and what belongs beside it."""
+"""The pictures: Figure 1, one panel for each loss, and what belongs beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,74 +15,47 @@ from kronfill.paper.results.table import Point, Records, algorithms_shown, costs
 
 __all__ = ["draw_bounds", "draw_costs", "draw_figure", "draw_variants"]
 
-# Colours and marks of the paper's figure.
-COLORS = {
-    ("MC", "test"): "#1f77b4",
-    ("MC", "train"): "#ff7f0e",
-    ("MC", "ge"): "#2ca02c",
-    ("KMC", "test"): "#d62728",
-    ("KMC", "train"): "#9467bd",
-    ("KMC", "ge"): "#8c564b",
-    ("KKMCEX", "test"): "#e377c2",
-    ("KKMCEX", "train"): "#7f7f7f",
-    ("KKMCEX", "ge"): "#bcbd22",
-}
-MARKS = {"test": "o", "train": "D", "ge": "s"}
-LINES = {"MC": "-", "KMC": ":", "KKMCEX": "--"}
-NAMES = {"test": "test", "train": "train", "ge": "gen."}
-BREAK = (0.04, 0.1)
-"""Where the axis of panel (a) is broken."""
+COLORS = {"MC": "C0", "KMC": "C3", "KKMCEX": "k"}
+MARKS = {"MC": "o", "KMC": "s", "KKMCEX": "^"}
+NAMES = {"test": "test loss", "train": "training loss", "ge": "generalization error"}
+UNIT = "mean squared error"
+"""Of all losses: in squared units of the data, of which the scale is arbitrary."""
 TITLES = {"a": "(a)  snr = ∞", "b": "(b)  snr = 4"}
 
 
 def draw_figure(points: Iterable[Point]) -> Any:
-    """Both panels in the paper's layout, ours as lines with bands, the paper's as open markers."""
+    """A panel for each loss, without and with noise: ours as lines, the paper's as open markers."""
     found = curves(points)
-    figure = _figure(12.0, 5.4)
-    figure.get_layout_engine().set(hspace=0.0, h_pad=0.03)
-    grid = figure.add_gridspec(2, 2)
-    upper, lower = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
-    right = figure.add_subplot(grid[:, 1])
-    for algorithm, label in algorithms_shown().items():
-        for metric in METRICS:
-            for ax in (upper, lower):
-                _curve(ax, found.get(("a", label, metric), []), algorithm, metric)
-            _curve(right, found.get(("b", label, metric), []), algorithm, metric)
-    _break_axis(upper, lower, [p for key, row in found.items() if key[0] == "a" for p in row])
-    right.set_ylim(0.0, _top(found, "b", 0.582))
-    for ax in (upper, lower, right):
-        ax.set_xlim(0, 3200)
-        ax.set_xticks(range(100, 3101, 600))
-        ax.grid(color="0.9")
-    for ax, panel in ((lower, "a"), (right, "b")):
-        ax.set_xlabel(f"N      {TITLES[panel]}")
-    _legend(figure, (lower, right))
-    figure.supylabel("Error", fontsize=10)
+    figure = _figure(12.0, 6.6)
+    axes = figure.subplots(len(PANELS), len(METRICS), sharex=True)
+    for row, panel in zip(axes, PANELS, strict=True):
+        for ax, metric in zip(row, ("test", "ge", "train"), strict=True):
+            for algorithm, label in algorithms_shown().items():
+                _curve(ax, found.get((panel, label, metric), []), algorithm)
+            ax.set(yscale="log", xlim=(0, 3200), xticks=range(100, 3101, 600))
+            ax.set_title(f"{TITLES[panel]}, {NAMES[metric]}", fontsize=10)
+            ax.grid(color="0.9")
+        row[0].set_ylabel(UNIT)
+    for ax in axes[-1]:
+        ax.set_xlabel("N (rows = columns)")
+    names: dict[str, Any] = {}
+    for ax in axes.flat:
+        names |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    if names:
+        figure.legend(
+            names.values(), names.keys(), loc="outside lower center", ncols=6, frameon=False
+        )
     return figure
 
 
-def _legend(figure: Any, axes: Sequence[Any]) -> None:
-    """All curves once, in the paper's order, and what the open markers are."""
-    found: dict[str, Any] = {}
-    for ax in axes:
-        found |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    names = [f"{a} {NAMES[metric]}" for a in ALGORITHMS for metric in METRICS]
-    order = sorted(found, key=lambda name: names.index(name) if name in names else len(names))
-    figure.legend(
-        [found[name] for name in order], order, loc="outside lower center", ncols=5,
-        frameon=False, fontsize=8,
-    )  # fmt: skip
-
-
-def _curve(ax: Any, row: Sequence[Point], algorithm: str, metric: str) -> None:
+def _curve(ax: Any, row: Sequence[Point], algorithm: str) -> None:
     """One curve of the figure, ours and the paper's."""
-    color, mark = COLORS[algorithm, metric], MARKS[metric]
-    label = f"{algorithm} {NAMES[metric]}"
-    theirs = _ours(ax, row, LINES[algorithm], color, marker=mark, label=label)
+    color = COLORS[algorithm]
+    theirs = _ours(ax, row, "-", color, label=f"{algorithm}, ours")
     if theirs:
         ax.plot(
-            *zip(*theirs, strict=True), mark, color=color, markerfacecolor="none", markersize=8,
-            label="open: the paper's value" if (algorithm, metric) == ("MC", "test") else None,
+            *zip(*theirs, strict=True), MARKS[algorithm], color=color, markerfacecolor="none",
+            markersize=5, label=f"{algorithm}, the paper",
         )  # fmt: skip
 
 
@@ -100,30 +73,6 @@ def _ours(
     return [(p.N, p.paper) for p in row if np.isfinite(p.paper)]
 
 
-def _break_axis(upper: Any, lower: Any, shown: Sequence[Point]) -> None:
-    labels = set(algorithms_shown().values())
-    small = [
-        p.value + 2.0 * np.nan_to_num(p.stderr)
-        for p in shown
-        if p.algorithm in labels - {algorithms_shown()["MC"]}
-    ]
-    top = max([BREAK[0], *(1.1 * value for value in small)])
-    lower.set_ylim(-0.08 * top, top)
-    upper.set_ylim(max(BREAK[1], top), max(0.582, *(1.05 * p.value for p in shown), 0.0))
-    lower.spines.top.set_visible(False)
-    upper.spines.bottom.set_visible(False)
-    upper.tick_params(bottom=False, labelbottom=False)
-    slash = {"marker": [(-1, -0.6), (1, 0.6)], "markersize": 8, "ls": "none", "color": "k"}
-    upper.plot([0, 1], [0, 0], transform=upper.transAxes, clip_on=False, **slash)
-    lower.plot([0, 1], [1, 1], transform=lower.transAxes, clip_on=False, **slash)
-
-
-def _top(found: Mapping[tuple[str, str, str], list[Point]], panel: str, least: float) -> float:
-    labels = set(algorithms_shown().values())
-    values = [p.value for k, row in found.items() if k[0] == panel and k[1] in labels for p in row]
-    return max([least, *(1.05 * value for value in values)])
-
-
 def draw_variants(points: Iterable[Point]) -> Any:
     """Test losses of every variant: what the paper's curves of MC and KMC hang on."""
     found = curves(points)
@@ -136,17 +85,17 @@ def draw_variants(points: Iterable[Point]) -> Any:
                 if method.algorithm in algorithms:
                     _variant(ax, found.get((panel, method.label, "test"), []), name)
             ax.set_title(f"{_title(panel)}, {' and '.join(algorithms)}", fontsize=10)
-            ax.set_xlabel("N")
+            ax.set(xlabel="N (rows = columns)", yscale="log")
+            ax.grid(color="0.9")
             if ax.lines:
-                ax.set_ylim(0.0, 1.08 * max(np.max(line.get_ydata()) for line in ax.lines))
                 ax.legend(fontsize=8, frameon=False)
-        row[0].set_ylabel("test loss")
+        row[0].set_ylabel(f"test loss ({UNIT})")
     return figure
 
 
 def _variant(ax: Any, row: Sequence[Point], name: str) -> None:
     method = METHODS[name]
-    theirs = _ours(ax, row, "o-", _color(name), label=method.label)
+    theirs = _ours(ax, row, "-", _color(name), label=method.label)
     first = next(key for key, other in METHODS.items() if other.algorithm == method.algorithm)
     if theirs and name == first:
         mark = "ks" if method.algorithm == "KKMCEX" else "ko"
@@ -164,9 +113,9 @@ def draw_bounds(found: Sequence[Limit]) -> Any:
             _bound_lines(ax, [x for x in found if x.panel == panel], algorithm)
             ax.set_title(f"{_title(panel)}, {algorithm}", fontsize=10)
             ax.set_yscale("log")
-        row[0].set_ylabel("generalization error")
+        row[0].set_ylabel(UNIT)
     for ax in axes[-1]:
-        ax.set_xlabel("N")
+        ax.set_xlabel("N (rows = columns)")
     handles = dict(zip(*reversed(axes[0][0].get_legend_handles_labels()), strict=True))
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False

@@ -10,18 +10,32 @@ import numpy as np
 
 from kronfill.paper.limits import Limit
 from kronfill.paper.methods import METHODS
+from kronfill.paper.results.claims import claims
 from kronfill.paper.results.table import (
     SOLVER_COLUMNS,
     Point,
     Records,
     costs,
+    curves,
     paired,
     ratio,
     solver_means,
 )
-from kronfill.paper.results.verdict import CurveVerdict
+from kronfill.paper.results.trend import flat_from, trend
+from kronfill.paper.results.verdict import CurveVerdict, summary
 
 __all__ = ["numbers"]
+
+JUDGED_NOTE = (
+    "A value agrees if it is within the tolerance and two standard errors are smaller than that. "
+    "Curves that had a part in choosing a constant are marked as calibrated and do not count; the "
+    "levels of MC and of (b) were in view when the power was chosen, so only their shapes count."
+)
+TREND_NOTE = (
+    "Change from the first size to the last, with its standard error; z is the slope of log(loss) "
+    "against log(N), in standard errors. Flat: the longest end of the curve with |z| < 2 whose "
+    "values pass a chi-square test of one constant at 5%."
+)
 
 
 def numbers(
@@ -36,8 +50,15 @@ def numbers(
         "Written by `kronfill reproduce fig1`.",
         "## Test losses, ours ± one standard error, and the paper's",
         _losses(points),
+        "## The paper's claims",
+        _table(("claim", "what the numbers say"), claims(points, records)),
         "## Verdict per curve",
+        JUDGED_NOTE,
+        summary(judged),
         _verdicts(judged),
+        "## Trend of the test losses",
+        TREND_NOTE,
+        _trends(points),
         "## KMC: two solvers of the same problem, on the same realisations",
         _solvers(records, "kmc-rowwise"),
         *_longer(records),
@@ -50,6 +71,16 @@ def numbers(
         _costs(records),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _trends(points: Sequence[Point]) -> str:
+    rows = []
+    for (panel, label, metric), row in curves(points).items():
+        found, flat = trend(row), flat_from(row)
+        if metric == "test" and found is not None:
+            later = "–" if flat is None else f"N = {flat.first}: {flat}"
+            rows.append([f"({panel})", label, f"{found.first} to {found.last}", str(found), later])
+    return _table(("panel", "method", "N", "change", "flat within errors from"), rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kronfill.paper.limits import CLIP, DELTA, Limit
 from kronfill.paper.methods import METHODS
+from kronfill.paper.results.claims import claims
 from kronfill.paper.results.table import (
     SOLVER_COLUMNS,
     Point,
@@ -18,7 +19,7 @@ from kronfill.paper.results.table import (
     paired,
     solver_means,
 )
-from kronfill.paper.results.verdict import CurveVerdict
+from kronfill.paper.results.verdict import CurveVerdict, summary
 from kronfill.paper.running.work import CellSettings
 
 __all__ = ["page"]
@@ -32,13 +33,20 @@ table { border-collapse: collapse; font-size: 13px; } .wide { overflow-x: auto; 
 td, th { padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: right; }
 th { background: #f4f4f4; } td.text, th.text { text-align: left; }
 .agrees { color: #176b2c; } .same { color: #8a5a00; } .differs { color: #a3141b; }
-.not { color: #666; }
+.not, .undecided, .calibrated { color: #666; }
 details { margin-top: .6rem; }
 """
 
 FIGURE_NOTE = (
     "<p>Lines with bands of two standard errors are ours, open markers the paper's. Shown are "
-    "MC with mu = 0.1 from a uniform start and KMC by the paper's row-wise solver.</p>"
+    "MC with mu = 0.1 from a uniform start and KMC by the paper's row-wise solver. All losses are "
+    "mean squared errors, in squared units of the data, on logarithmic axes.</p>"
+)
+VERDICT_NOTE = (
+    "A value agrees if it is within the tolerance and two standard errors are smaller than that. "
+    "Curves that had a part in choosing a constant are marked as calibrated and do not count as "
+    "agreement; the levels of MC and of panel (b) were in view when the power was chosen, so only "
+    "their shapes count."
 )
 VARIANTS_NOTE = (
     "<p>MC: the same objective from another starting point, or with the ridge weight that "
@@ -72,7 +80,10 @@ def page(
         "<h2>The figure</h2>",
         _image(pictures["fig1"], "Figure 1: ours as lines, the paper's values as open markers"),
         FIGURE_NOTE,
+        "<h2>The paper's claims</h2>",
+        _claims_table(points, records),
         "<h2>Verdict per curve</h2>",
+        f"<p>{summary(judged)} {VERDICT_NOTE}</p>",
         _verdict_table(judged),
         "<h2>What the curves of MC and KMC hang on</h2>",
         _image(pictures["fig1-variants"], "Test loss of the variants of MC and KMC"),
@@ -130,6 +141,11 @@ def _failures(failed: Sequence[Mapping[str, Any]]) -> str:
 def _image(png: bytes, alt: str) -> str:
     code = base64.b64encode(png).decode("ascii")
     return f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{code}">'
+
+
+def _claims_table(points: Sequence[Point], records: Records) -> str:
+    rows = [[html.escape(text) for text in row] for row in claims(points, records)]
+    return _table(("claim", "what the numbers say"), rows, text=2) if rows else ""
 
 
 def _verdict_table(judged: Sequence[CurveVerdict]) -> str:

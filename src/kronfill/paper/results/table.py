@@ -22,8 +22,10 @@ __all__ = [
     "algorithms_shown",
     "costs",
     "curves",
+    "from_csv",
     "paired",
     "ratio",
+    "samples_csv",
     "solver_means",
     "summarize",
     "to_csv",
@@ -38,6 +40,8 @@ SOLVER_COLUMNS = tuple(
     for how in ("row-wise", "exact")
 )
 """What :func:`solver_means` gives for the two solvers of KMC."""
+SAMPLES = 3
+"""Realisations of each point that are published one by one, to be run again from their seeds."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,46 @@ def to_csv(points: Iterable[Point]) -> str:
     for point in points:
         row = [getattr(point, name) for name in names]
         writer.writerow(["" if isinstance(x, float) and math.isnan(x) else x for x in row])
+    return out.getvalue()
+
+
+def from_csv(text: str) -> list[Point]:
+    """The points of a table that :func:`to_csv` wrote.
+
+    Examples
+    --------
+    >>> from kronfill.paper.results.table import from_csv, to_csv
+    >>> from_csv(to_csv([]))
+    []
+    """
+    kinds = {"panel": str, "algorithm": str, "metric": str, "N": int, "realizations": int}
+    found = []
+    for row in csv.DictReader(text.splitlines()):
+        values = {name: kinds.get(name, float)(x or "nan") for name, x in row.items()}
+        found.append(Point(**values))
+    return found
+
+
+def samples_csv(records: Records) -> str:
+    r"""The losses of the first realisations of every point, numbers in full.
+
+    Examples
+    --------
+    >>> from kronfill.paper.results.table import samples_csv
+    >>> cell = {"status": "done", "panel": "a", "N": 100, "realization": 0, "method": "kkmcex"}
+    >>> print(samples_csv([{**cell, "train": 0.0, "test": 0.25, "ge": 0.25}]))
+    panel,method,N,realization,train,test,ge
+    a,kkmcex,100,0,0.0,0.25,0.25
+    <BLANKLINE>
+    """
+    names = ("panel", "method", "N", "realization", *METRICS)
+    first = [row for row in records if row["status"] == "done" and row["realization"] < SAMPLES]
+    order = list(METHODS)
+    first.sort(key=lambda r: (r["panel"], order.index(r["method"]), r["N"], r["realization"]))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([row[name] for name in names] for row in first)
     return out.getvalue()
 
 
