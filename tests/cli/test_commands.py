@@ -18,6 +18,7 @@ from kronfill import cli
 from kronfill.cli import outputs
 from kronfill.data.amounts import size_of
 from kronfill.errors import ParameterError
+from kronfill.estimators.base import inner_method
 
 COMPLETE = importlib.import_module("kronfill.cli.commands.complete")
 RUN = CliRunner()
@@ -56,6 +57,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments, code=0):
+    """Most of this is about commands, not methods: the quick one, unless another is named."""
+    if arguments[0] in ("complete", "evaluate") and "--method" not in arguments:
+        arguments = (*arguments, "--method", "kkmcex")
     done = RUN.invoke(cli.app, [str(a) for a in arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -69,7 +73,7 @@ SIDES = ("--rows", "users.csv", "--cols", "items.csv")
 def expected(**settings):
     """The same by the Python interface."""
     users = USERS.assign(since=pd.to_datetime(USERS["since"]), age=USERS["age"].astype(float))
-    return kf.complete(ratings(), users, ITEMS, **settings)
+    return kf.complete(ratings(), users, ITEMS, **{"method": "kkmcex", **settings})
 
 
 def read(path, index=None):
@@ -95,7 +99,8 @@ def test_wide_values_are_those_of_python(folder, method):
 def test_long_table_has_a_line_for_each_entry(folder):
     run("complete", "long.csv", *SIDES, "-o", "out.parquet", "--mu", 0.3, "--level", 0.8)
     got = read("out.parquet")
-    assert list(got.columns) == ["user", "item", "value", "status", "lower", "upper", "std"]
+    names = ["user", "item", "value", "status", "lower", "upper", "std", "interval"]
+    assert list(got.columns) == names
     want = expected(mu=0.3)
     assert len(got) == 54
     assert_allclose(got["value"], want.predict(got[["user", "item"]].to_numpy().tolist()), atol=1.0)
@@ -169,7 +174,9 @@ def test_graph_and_similarities(folder):
     )  # fmt: skip
     assert "graph of 9 nodes and 8 edges" in done.stderr
     similar = pd.read_csv("similar.csv", index_col=0)
-    want = kf.complete(ratings(), nx.path_graph(list(USERS.index)), similar, mu=1.0)
+    want = kf.complete(
+        ratings(), nx.path_graph(list(USERS.index)), similar, method="kkmcex", mu=1.0
+    )
     assert_allclose(read("f.csv", "id"), want.filled, rtol=0, atol=1e-12)
 
 
@@ -312,7 +319,7 @@ def test_new_nodes_of_a_graph_by_similarities(folder):
     new = pd.DataFrame(kf.kernels.diffusion(graph).block([2]) / 2, ["n1"], nodes).assign(n1=0.5)
     new.rename_axis("id").to_csv("new.csv")
     run("predict", "m.kf", "--rows", "new.csv", "-o", "p.csv")
-    done = kf.complete(ratings(), rows=graph)
+    done = kf.complete(ratings(), rows=graph, method="kkmcex")
     want = done.extrapolate(rows=new).to_numpy().ravel()
     assert_allclose(read("p.csv")["value"], want, rtol=0, atol=1e-9)
 
@@ -351,6 +358,45 @@ def test_suggest_and_bound(folder):
     assert_allclose(facts["value"], expected().certificate((0, 10)).value)
     assert "With probability" in run("bound", "m.kf", "--range", 0, 10).stdout
     run("bound", "m.kf", "--range", 5, 1, code=2)
+
+
+def test_a_certificate_in_one_step(folder):
+    options = ("--mu", 1, "--range", 0, 10, "--certify", 0.2)
+    done = run("complete", "ratings.csv", *SIDES, "-o", "f.csv", "--save", "m.kf", *options)
+    said = " ".join(done.stdout.split())
+    rows = inner_method(kf.load("m.kf").model).row_kernel
+    want = kf.complete(
+        ratings(), rows=rows, method="kkmcex", mu=1.0, value_range=(0, 10), certify=0.2
+    )
+    assert "With probability at least 0.95" in said
+    assert "The variance of the observed values is" in said
+    shown = " ".join(run("bound", "m.kf").stdout.split())
+    found = kf.load("m.kf").certified
+    assert " ".join(str(found).split()) == shown
+    assert found.holdout_size == want.certified.holdout_size
+    facts = json.loads(run("bound", "m.kf", "--json").stdout)
+    assert facts["value"] == found.value
+    assert facts["holdout_loss"] == found.holdout_loss
+    other = json.loads(run("bound", "m.kf", "--range", 0, 10, "--json").stdout)
+    assert other["holdout_loss"] is None
+    facts = json.loads(
+        run("complete", "ratings.csv", *SIDES, "-o", "g.csv", *options, "--json").stdout
+    )
+    assert facts["certificate"]["value"] == found.value
+    run("complete", "ratings.csv", *SIDES, "-o", "f.csv", "--save", "plain.kf", "--mu", 1)
+    assert "has no certificate" in run("bound", "plain.kf", code=2).stderr
+    for wrong in (("--certify", 0.2), ("--range", 0, 10, "--certify", 2)):  # a range alone clips
+        said = run("complete", "ratings.csv", *SIDES, "-o", "h.csv", *wrong, code=2).stderr
+        assert "--certify" in said
+    assert not os.path.exists("h.csv")
+    more = (*options, "--certify-new", "cols")
+    done = run("complete", "ratings.csv", *SIDES, "-o", "f.csv", "--save", "new.kf", *more)
+    assert "columns that were held out" in " ".join(done.stdout.split())
+    found = kf.load("new.kf").certified_new
+    assert " ".join(found.sentence.split()) in " ".join(run("bound", "new.kf").stdout.split())
+    assert json.loads(run("bound", "new.kf", "--json").stdout)["new"]["value"] == found.value
+    said = run("complete", "ratings.csv", *SIDES, "-o", "h.csv", "--certify-new", "rows", code=2)
+    assert "--certify-new needs --certify" in said.stderr
 
 
 def test_a_model_that_was_fed_by_partial_fit(folder):

@@ -140,9 +140,9 @@ def test_an_option_given_twice_is_refused(command, param):
 
 def test_it_is_named_and_nothing_is_done(wide):
     there = sorted(os.listdir())
-    done = run("complete", "table.csv", *SIDES, "--rows", "items.csv", code=2)
+    done = run("complete", "table.csv", *SIDES, "--mu", 1, "--mu", 2, code=2)
     said = " ".join(done.stderr.replace("│", " ").split())
-    assert "'--rows': It is given 2 times, and only the last would count: give it once." in said
+    assert "'--mu': It is given 2 times, and only the last would count: give it once." in said
     assert sorted(os.listdir()) == there
 
 

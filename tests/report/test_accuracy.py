@@ -21,7 +21,7 @@ def test_useless_predictions_are_told_apart_from_good_ones():
     rng = np.random.default_rng(0)
     noise = pd.DataFrame(rng.standard_normal((12, 10)))
     places = pd.DataFrame({"x": rng.random(12)})
-    bad = accuracy(evaluate(kf.complete(noise, places, mu=1e-3))).parts[0]
+    bad = accuracy(evaluate(kf.complete(noise, places, method="kkmcex", mu=1e-3))).parts[0]
     good = accuracy(evaluate(completed())).parts[0]
     assert good.gain > 0.5
     assert good.clear

@@ -5,18 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kronfill.completion.evaluation import Evaluation
 from kronfill.report import cells as module
 from kronfill.report.cells import decoded, grid_shape, table_cells, widths
 from kronfill.report.uncertainty import chosen_intervals
 
 from .conftest import completed
 
-NONE = Evaluation("none", 0, 0, {})
-
 
 def grid_of(done, most):
-    intervals, _ = chosen_intervals(done.model, NONE, most)
+    intervals, _ = chosen_intervals(done, most)
     return table_cells(done, widths(done, intervals, most))
 
 

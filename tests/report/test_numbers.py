@@ -18,7 +18,6 @@ from sklearn.base import clone
 
 import kronfill as kf
 from kronfill.bounds import sampling_test
-from kronfill.completion.intervals import intervals_for
 from kronfill.report import write_report
 from kronfill.report.html.formats import written
 from kronfill.selection import ColumnKFold, EntryKFold, RowKFold, leave_out, mu_path
@@ -79,10 +78,13 @@ class Again:
         self.accuracy()
         self.low, self.high, told = self.intervals()
         self.put("uncertainty", {**told, "level": LEVEL})
+        self.put("sources", None)  # of the default method alone
         self.cells()
         self.entries()
         self.guarantee()
+        self.put("sources", None)  # those of the default method have a worth
         self.environment()
+        self.put("sources", None)  # those of the default method alone are weighed
         return self.found
 
     def data(self):
@@ -109,7 +111,8 @@ class Again:
             ranks = {"row_rank": model.row_rank_, "col_rank": model.col_rank_}
         gap = self.y - model.predict(self.X)
         self.put("method", {
-            "name": type(model).__name__, "mu": model.mu_,
+            "name": type(model).__name__, "mu": model.mu_, "likelihood": "gaussian",
+            "hidden_deviance": None,
             "mu_asked": "auto" if model.mu == "auto" else "given", "center": "mean",
             "row_kernel": repr(model.row_kernel) if has_std else "none",
             "col_kernel": repr(model.col_kernel) if has_std else "none",
@@ -158,7 +161,7 @@ class Again:
         return np.array(lines)
 
     def accuracy(self):
-        self.put("accuracy", {"scheme": "folds", "folds": 5, "seed": 0})
+        self.put("accuracy", {"scheme": "folds", "folds": 5, "seed": 0, "ranking": None})
         for k, (kind, lines) in enumerate(self.held.items()):
             y = lines[:, 2]
             scores = {}
@@ -168,6 +171,7 @@ class Again:
                     "rmse": np.sqrt(square),
                     "mae": np.mean(np.abs(y - guess)),
                     "r2": 1 - square / np.var(y),
+                    **dict.fromkeys(("deviance", "auc", "average_precision")),
                 }
             best = min(("mean", "effects"), key=lambda name, s=scores: s[name]["rmse"])
             rival = lines[:, 4 if best == "mean" else 5]
@@ -188,15 +192,14 @@ class Again:
             std = self.model.predict_std(pairs).reshape(middle.shape)
             half = NORMAL * np.sqrt(std**2 + self.model.signal_variance_ * self.model.mu_)
             told = "Gaussian: the model's standard deviation, noise included"
-            return middle - half, middle + half, {"kind": "gaussian", "told": told}
-        found = self.done.details(level=LEVEL, intervals="calibrated")
-        # Observed entries have no interval there, but their kind's width all the same.
-        half = ((found["upper"] - found["lower"]) / 2).to_numpy(copy=True).reshape(middle.shape)
-        warm = self.seen.any(axis=1)
-        half[warm] = np.nanmax(half[warm])
-        assert np.isfinite(half).all()
-        told = intervals_for(self.model, 1, "calibrated").words
-        return middle - half, middle + half, {"kind": "calibrated", "told": told}
+            return middle - half, middle + half, {"kind": "gaussian", "told": told, "coverage": []}
+        pairs = np.argwhere(np.ones(middle.shape))
+        found = self.done.intervals_for(0, "calibrated")
+        low, high, _ = found.at(*pairs.T, middle.ravel(), LEVEL)
+        assert np.isfinite(high - low).all()
+        groups = self.done.coverage(level=LEVEL).to_dict("records")
+        told = {"kind": "calibrated", "told": found.words, "coverage": groups}
+        return low.reshape(middle.shape), high.reshape(middle.shape), told
 
     def cells(self):
         n, l = self.seen.shape
@@ -261,7 +264,7 @@ class Again:
             "status": status, "predicted": predicted, "lower": self.low[i, j],
             "upper": self.high[i, j], "base": model.mean_, "row_effect": 0.0,
             "column_effect": 0.0, "rest": rest, "parts": parts, "cancellation": cancellation,
-            **values,
+            "explained": True, **values,
         })  # fmt: skip
 
     def dual(self):
@@ -288,6 +291,8 @@ class Again:
             "low": RANGE[0], "high": RANGE[1], "delta": 0.05, "value": found.value,
             "rmse": proved, "train_loss": found.loss.scale * np.mean(gap**2),
             "valid": found.valid, "vacuous": found.vacuous, "sentence": found.sentence,
+            "variance": np.var(self.y), "holdout_loss": None, "new_sentence": None,
+            "class_value": min(one.value for one in found.candidates),
             "terms": dict(found.terms),
             "assumptions": [(one.text, names[one.holds]) for one in found.assumptions],
         })  # fmt: skip

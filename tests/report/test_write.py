@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kronfill as kf
@@ -87,3 +88,14 @@ def test_a_kernel_method_with_more_observations_than_are_factorised(tmp_path, mo
     assert numbers["path"]["observations"] == 50
     assert numbers["path"]["sampled"]
     assert "a random sample of" in page
+
+
+def test_a_report_on_values_of_another_scale(tmp_path):
+    rng = np.random.default_rng(0)
+    table = np.exp(np.add.outer(rng.standard_normal(30), rng.standard_normal(20)))
+    seen = pd.DataFrame(np.where(rng.random(table.shape) < 0.7, table, np.nan))
+    done = kf.complete(seen, method="mc", rank=1, mu=1.0, transform="log")
+    text = done.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert text.index('class="opening"') < text.index('class="summary"')
+    assert "of which" in text
+    assert "A prediction is off by" in text

@@ -11,6 +11,7 @@ import numpy as np
 
 from kronfill.cli.options import SideOptions, TableOptions
 from kronfill.cli.session import Session
+from kronfill.completion.likelihood import MEANINGS, recognised
 from kronfill.completion.problem import CompletionProblem
 from kronfill.completion.sides import some_of
 from kronfill.data import Observations
@@ -29,8 +30,11 @@ from kronfill.data.reading.table_files import open_file
 from kronfill.errors import LabelError, ParameterError
 
 __all__ = [
-    "Tables", "ask_pairs", "check_range", "read_sides", "read_tables", "say_matches",
+    "AxisFiles", "Tables", "ask_pairs", "check_range", "read_sides", "read_tables", "say_matches",
 ]  # fmt: skip
+
+
+OTHERWISE = " Say otherwise with --as COLUMN=KIND."
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +46,44 @@ class Tables:
     rows: Any
     cols: Any
 
+    kinds: dict[str, str]
+
     def problem(self, **settings: Any) -> CompletionProblem:
         """Match labels and choose the method."""
-        return CompletionProblem.of(self.table, self.rows, self.cols, **settings)
+        return CompletionProblem.of(
+            self.table, self.rows, self.cols, **settings, kinds=self.kinds or None
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AxisFiles:
+    """What is known about one axis: one or more files, and the names of the sources."""
+
+    files: tuple[SideFile, ...]
+    names: tuple[str, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """The items that any of them tells something about."""
+        return list(dict.fromkeys(label for side in self.files for label in side.labels))
+
+    @property
+    def facts(self) -> Any:
+        """What they are, for the JSON object."""
+        told = [
+            {"path": side.table.path, "kind": side.kind, "found": side.words}
+            | ({"name": name} if name else {})
+            for name, side in zip(self.names, self.files, strict=True)
+        ]
+        return told[0] if len(told) == 1 else told
+
+    def build(self, numbers: bool = False) -> Any:
+        """Return what they hold, for :func:`kronfill.complete`."""
+        built = [side.build(numbers) for side in self.files]
+        if not any(self.names):
+            return built[0] if len(built) == 1 else built
+        names = [name or str(k + 1) for k, name in enumerate(self.names)]
+        return dict(zip(names, built, strict=True))
 
 
 def read_tables(session: Session, path: Path, options: TableOptions, sides: SideOptions) -> Tables:
@@ -70,7 +109,7 @@ def read_tables(session: Session, path: Path, options: TableOptions, sides: Side
             "observed": observations.m,
         },
         side_information={
-            axis: side and {"path": side.table.path, "kind": side.kind, "found": side.words}
+            axis: side and side.facts
             for axis, side in zip(("rows", "columns"), read, strict=True)
         },
     )  # fmt: skip
@@ -78,7 +117,7 @@ def read_tables(session: Session, path: Path, options: TableOptions, sides: Side
         None if side is None else side.build(whole)
         for side, whole in zip(read, numbers, strict=True)
     ]
-    return Tables(entries, observations, built[0], built[1])
+    return Tables(entries, observations, built[0], built[1], sides.feature_kinds)
 
 
 def _without_entries(obs: Observations) -> str:
@@ -109,6 +148,7 @@ def say_matches(session: Session, problem: CompletionProblem, unmatched: str) ->
                 }
             }
         )
+    say_likelihood(session, problem)
     if problem.is_blind:
         session.warn(
             f"Nothing is known about rows or columns, so {problem.method!r} can only predict "
@@ -116,38 +156,76 @@ def say_matches(session: Session, problem: CompletionProblem, unmatched: str) ->
         )
 
 
-def read_sides(session: Session, sides: SideOptions) -> list[SideFile | None]:
+def say_likelihood(session: Session, problem: CompletionProblem) -> None:
+    """Say what values are taken for, and if they look like something else."""
+    kind = problem.likelihood
+    if problem.why:
+        told = MEANINGS.get(kind, "they are taken as numbers")
+        session.note(f"{problem.why[0].upper()}{problem.why[1:]}: {told} (--likelihood {kind}).")
+    elif kind == "gaussian":
+        found, why = recognised(problem.observations.values)
+        if found != "gaussian":
+            session.note(
+                f"{why[0].upper()}{why[1:]}, and are taken as numbers; --likelihood {found} "
+                f"predicts {MEANINGS[found].rpartition('are ')[2]}."
+            )
+
+
+def read_sides(session: Session, sides: SideOptions) -> list[AxisFiles | None]:
     """Read what is known about rows and columns, and say what it is."""
     read = [_side(session, sides, axis) for axis in (0, 1)]
-    _check_ignored(read, sides)
+    known = {name for one in read if one for side in one.files for name in side.table.names}
+    for option, names in (("--ignore", sides.ignored), ("--as", sides.feature_kinds)):
+        for name in names:
+            if name not in known:
+                msg = f"{option} {name}: no file of side information has such a column."
+                raise ParameterError(msg)
     return read
 
 
-def _side(session: Session, sides: SideOptions, axis: int) -> SideFile | None:
-    path = sides.paths[axis]
-    if path is None:
-        if sides.kinds[axis] is not None or sides.indices[axis] is not None:
-            name = ("rows", "cols")[axis]
-            msg = f"--{name}-as and --{name}-index say how to read a file: give it with --{name}."
+def _side(session: Session, sides: SideOptions, axis: int) -> AxisFiles | None:
+    named, kinds, index = sides.files[axis], sides.kinds[axis], sides.indices[axis]
+    option = ("rows", "cols")[axis]
+    if not named:
+        if kinds or index is not None:
+            msg = (
+                f"--{option}-as and --{option}-index say how to read a file: give it with "
+                f"--{option}."
+            )
             raise ParameterError(msg)
         return None
+    if kinds and len(kinds) != len(named):
+        msg = (
+            f"--{option} names {count_of(len(named), 'file')} and --{option}-as says what "
+            f"{len(kinds)} of them hold: say it for each, in their order."
+        )
+        raise ParameterError(msg)
+    read = [
+        _side_file(session, sides, path, kinds[k] if kinds else None, index, len(named) > 1)
+        for k, (_, path) in enumerate(named)
+    ]
+    return AxisFiles(tuple(read), tuple(name for name, _ in named))
+
+
+def _side_file(
+    session: Session,
+    sides: SideOptions,
+    path: Path,
+    kind: str | None,
+    index: str | None,
+    one_of_several: bool,
+) -> SideFile:
     file = open_file(path)
     ignore = [name for name in sides.ignored if name in file.names]
+    if one_of_several and index not in file.names:
+        index = None
     side = read_side(
-        file, sides.kinds[axis], index=sides.indices[axis], ignore=ignore, impute=sides.impute
+        file, kind, index=index, ignore=ignore, impute=sides.impute, said=sides.feature_kinds
     )
-    session.note(f"{path}: {file.words}, {side.words}.")
+    session.note(f"{path}: {file.words}, {side.words}.{OTHERWISE * (side.kind == 'features')}")
     for doubt in side.doubts:
         session.warn(doubt)
     return side
-
-
-def _check_ignored(read: list[SideFile | None], sides: SideOptions) -> None:
-    known = {name for side in read if side is not None for name in side.table.names}
-    for name in sides.ignored:
-        if name not in known:
-            msg = f"--ignore {name}: no file of side information has such a column."
-            raise ParameterError(msg)
 
 
 def check_range(value_range: tuple[float, float] | None) -> None:

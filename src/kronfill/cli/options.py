@@ -15,13 +15,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 from kronfill.cli.session import Session
+from kronfill.data.reading.column_kinds import CHOICES
 from kronfill.data.reading.entry_files import Roles
+from kronfill.data.reading.side_files import SIDES as SIDE_KINDS
 from kronfill.errors import ParameterError
 
 __all__ = [
     "LARGEST_SEED", "ColColumn", "ColsIndex", "Debug", "Impute", "ImputeOption",
     "IntervalOptions", "MessageOptions", "MethodOptions", "ModelFile", "RowColumn", "RowsIndex",
     "Seed", "Sheet", "SideOptions", "StreamingOptions", "TableFile", "TableFiles", "TableOptions",
+    "named_files",
 ]  # fmt: skip
 
 TABLE, SIDES, MODEL, OTHER = "The table", "Side information", "The model", "Messages"
@@ -29,12 +32,14 @@ LARGE = "More than memory: Parquet files that are streamed"
 
 
 Layout = Literal["wide", "long"]
-SideKind = Literal["features", "edges", "similarity"]
-MethodName = Literal["kkmcex", "rrmcex", "kmc", "imc", "mc"]
-Center = Literal["mean", "rows", "cols", "both", "none"]
+MethodName = Literal["auto", "kkmcex", "rrmcex", "kmc", "imc", "mc", "bayesiankmc"]
+LikelihoodName = Literal["gaussian", "bernoulli", "poisson", "ordinal", "auto"]
+Center = Literal["auto", "mean", "rows", "cols", "both", "none"]
+Negatives = Literal["none", "sample"]
+Transform = Literal["auto", "log", "sqrt", "ranks", "none"]
 Unmatched = Literal["error", "keep", "drop"]
 Duplicates = Literal["error", "mean"]
-Impute = Literal["error", "mean"]
+Impute = Literal["none", "mean", "error"]
 IntervalKind = Literal["auto", "gaussian", "calibrated", "none"]
 
 
@@ -103,7 +108,9 @@ ColsIndex = Annotated[
 ImputeOption = Annotated[
     Impute,
     _of_sides(
-        "--impute", text="Missing features: refuse, or take the mean (the most frequent category)."
+        "--impute",
+        text="Missing features: do without them, take the mean (the most frequent category), or "
+        "refuse.",
     ),
 ]
 LARGEST_SEED = 2**32 - 1
@@ -174,23 +181,42 @@ class SideOptions:
     """What is known about rows and columns, and how it is read."""
 
     rows: Annotated[
-        Path | None,
+        list[str] | None,
         _of_sides(
             "--rows",
             text="What is known about the rows: a table of features, a list of edges or a matrix "
-            "of similarities, with the labels in the first column.",
-            metavar="FILE",
+            "of similarities, with the labels in the first column. May be given several times, "
+            "with a name for each source if you like.",
+            metavar="[NAME=]FILE",
         ),
     ] = None
     cols: Annotated[
-        Path | None,
-        _of_sides("--cols", text="What is known about the columns.", metavar="FILE"),
+        list[str] | None,
+        _of_sides("--cols", text="What is known about the columns.", metavar="[NAME=]FILE"),
     ] = None
     rows_as: Annotated[
-        SideKind | None,
-        _of_sides("--rows-as", text="What the file about rows holds; found out if not given."),
+        list[str] | None,
+        _of_sides(
+            "--rows-as",
+            text="What the file about rows holds; found out if not given. For several files as "
+            "many times, in their order.",
+            metavar="|".join(SIDE_KINDS),
+        ),
     ] = None
-    cols_as: Annotated[SideKind | None, _of_sides("--cols-as", text="The same for columns.")] = None
+    cols_as: Annotated[
+        list[str] | None,
+        _of_sides("--cols-as", text="The same for columns.", metavar="|".join(SIDE_KINDS)),
+    ] = None
+    columns_as: Annotated[
+        list[str] | None,
+        _of_sides(
+            "--as",
+            text="What a column of features holds, such as genres=labels: number, category, code, "
+            "date, labels, text, smiles, protein, nucleotide or ignore. May be given several "
+            "times.",
+            metavar="COLUMN=KIND",
+        ),
+    ] = None
     rows_index: RowsIndex = None
     cols_index: ColsIndex = None
     ignore: Annotated[
@@ -201,7 +227,7 @@ class SideOptions:
             metavar="COLUMN",
         ),
     ] = None
-    impute: ImputeOption = "error"
+    impute: ImputeOption = "none"
     unmatched: Annotated[
         Unmatched,
         _of_sides(
@@ -212,14 +238,37 @@ class SideOptions:
     ] = "error"
 
     @property
-    def paths(self) -> tuple[Path | None, Path | None]:
-        """The files about rows and columns."""
-        return self.rows, self.cols
+    def files(self) -> tuple[list[tuple[str, Path]], list[tuple[str, Path]]]:
+        """Name ("" if it has none) and path of the files about rows, and about columns."""
+        return named_files("--rows", self.rows), named_files("--cols", self.cols)
 
     @property
-    def kinds(self) -> tuple[str | None, str | None]:
-        """What they hold."""
-        return self.rows_as, self.cols_as
+    def paths(self) -> tuple[Path, ...]:
+        """All files."""
+        return tuple(path for some in self.files for _, path in some)
+
+    @property
+    def kinds(self) -> tuple[list[str], list[str]]:
+        """What they hold, in their order; empty if nothing is said."""
+        both = self.rows_as or [], self.cols_as or []
+        for option, some in zip(("--rows-as", "--cols-as"), both, strict=True):
+            for kind in some:
+                if kind not in SIDE_KINDS:
+                    msg = f"{option} takes one of {', '.join(SIDE_KINDS)}; got {kind!r}."
+                    raise ParameterError(msg)
+        return both
+
+    @property
+    def feature_kinds(self) -> dict[str, str]:
+        """What columns of features hold, where that is said."""
+        found = {}
+        for text in self.columns_as or []:
+            name, mark, kind = text.rpartition("=")
+            if not mark or not name or kind not in CHOICES:
+                msg = f"--as takes COLUMN=KIND with a kind of {', '.join(CHOICES)}; got {text!r}."
+                raise ParameterError(msg)
+            found[name] = kind
+        return found
 
     @property
     def indices(self) -> tuple[str | None, str | None]:
@@ -232,32 +281,90 @@ class SideOptions:
         return self.ignore or []
 
 
+def named_files(option: str, given: list[str] | None) -> list[tuple[str, Path]]:
+    """Name and path of each file of an option; a name stands before an equals sign."""
+    found: list[tuple[str, Path]] = []
+    for text in given or []:
+        name, mark, path = text.partition("=")
+        if not mark or Path(text).exists() or "/" in name or "\\" in name:
+            name, path = "", text
+        elif not name.strip() or not path:
+            msg = f"{option} takes FILE or NAME=FILE, got {text!r}."
+            raise ParameterError(msg)
+        if name and name in (other for other, _ in found):
+            msg = f"{option}: two sources are called {name!r}; give each a name of its own."
+            raise ParameterError(msg)
+        found.append((name, Path(path)))
+    return found
+
+
 @dataclass(frozen=True)
 class MethodOptions:
     """What is fitted."""
 
     method: Annotated[
         MethodName,
-        _of_model("--method", text="The method; 'mc' uses no side information."),
-    ] = "kkmcex"
+        _of_model(
+            "--method",
+            text="The method; 'auto' mixes kernels and low rank and chooses everything, 'kkmcex' "
+            "uses kernels alone, 'mc' no side information. For streamed tables 'auto' is 'kkmcex'.",
+        ),
+    ] = "auto"
     mu: Annotated[
         str,
         _of_model(
             "--mu",
-            text="Weight of the penalty; 'auto' chooses it by leaving entries out.",
+            text="Weight of the penalty, if --method takes one; 'auto' chooses it by leaving "
+            "entries out.",
             metavar="NUMBER|auto",
         ),
     ] = "auto"
     rank: Annotated[
-        int,
+        str,
+        _of_model("--rank", text="Factors of kmc, imc and mc.", metavar="NUMBER|auto"),
+    ] = "auto"
+    center: Annotated[
+        Center,
         _of_model(
-            "--rank",
-            text="Factors of kmc, imc and mc.",
-            min=1,
+            "--center",
+            text="Effects that are not penalised, if --method takes them; 'auto' is the mean.",
         ),
-    ] = 10
-    center: Annotated[Center, _of_model("--center", text="Effects that are not penalised.")] = (
-        "mean"
+    ] = "auto"
+    likelihood: Annotated[
+        LikelihoodName,
+        _of_model(
+            "--likelihood",
+            text="What values are: numbers (gaussian), 0 and 1 (bernoulli), counts (poisson), "
+            "ordered levels such as stars (ordinal); 'auto' recognises 0 and 1 and small counts.",
+        ),
+    ] = "gaussian"
+    negatives: Annotated[
+        Negatives,
+        _of_model(
+            "--negatives",
+            text="'sample' where ones alone are recorded (clicks, purchases): zeros are drawn "
+            "among the other entries.",
+        ),
+    ] = "none"
+    value_range: Annotated[
+        tuple[float, float] | None,
+        _of_model(
+            "--range",
+            text="Range that all values obey, whatever is observed, such as 1 5: predictions and "
+            "intervals are kept inside. It is the range of --certify, too.",
+            metavar="LOW HIGH",
+        ),
+    ] = None
+    transform: Annotated[
+        Transform,
+        _of_model(
+            "--transform",
+            text="Scale on which values are fitted; predictions stay in their units. 'auto', with "
+            "--method auto, tries all where values are positive and skewed.",
+        ),
+    ] = "auto"
+    rounded: Annotated[bool, _of_model("--round", text="Predict whole numbers, such as stars.")] = (
+        False
     )
     seed: Seed = 0
 
@@ -281,11 +388,25 @@ class MethodOptions:
         raise ParameterError(msg)
 
     @property
+    def factors(self) -> int | str:
+        """The parameter ``rank``: a number or "auto"."""
+        if self.rank == "auto":
+            return self.rank
+        if self.rank.isdigit() and int(self.rank) > 0:
+            return int(self.rank)
+        msg = f"--rank must be a positive number or 'auto', got {self.rank!r}."
+        raise ParameterError(msg)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Parameters of :func:`kronfill.complete`."""
         return {
-            "method": self.method, "mu": self.weight, "rank": self.rank,
-            "center": self.effects, "random_state": self.seed,
+            "method": self.method, "mu": self.weight, "rank": self.factors,
+            "center": self.effects, "random_state": self.seed, "likelihood": self.likelihood,
+            "negatives": None if self.negatives == "none" else self.negatives,
+            "value_range": self.value_range,
+            "transform": None if self.transform == "none" else self.transform,
+            "rounded": self.rounded,
         }  # fmt: skip
 
 
@@ -305,9 +426,18 @@ class IntervalOptions:
         _of_model(
             "--intervals",
             text="gaussian: the model's standard deviation; calibrated: measured on hidden "
-            "entries.",
+            "entries, for uneven masks and new rows too.",
         ),
     ] = "auto"
+    by: Annotated[
+        str | None,
+        _of_model(
+            "--by",
+            text="Groups in each of which intervals are to hold: row, column, observations (of the "
+            "row), or a category among the features.",
+            metavar="GROUP",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

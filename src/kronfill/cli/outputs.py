@@ -19,7 +19,9 @@ from kronfill.data.reading.file_table import FileTable
 from kronfill.errors import ParameterError
 
 __all__ = [
-    "SUFFIXES", "TextStyle", "check_outputs", "named_as", "save_model", "text_style", "write_table",
+    "SUFFIXES", "TextStyle", "certificate_facts", "check_outputs", "named_as", "new_items_facts",
+    "save_model",
+    "text_style", "write_table",
 ]  # fmt: skip
 
 SUFFIXES = {
@@ -129,8 +131,8 @@ def save_model(session: Session, model: Any, path: Path, outputs: Publication) -
 def named_as(block: Any, names: tuple[str, str, str]) -> Any:
     """Columns called as in the table, unless they would clash."""
     row, col, value = names
-    rest = {"status", "lower", "upper", "std"}
-    if len({row, col, value} | rest) < 7:
+    rest = {"status", "lower", "upper", "std", "interval"}
+    if len({row, col, value} | rest) < 8:
         return block
     return block.rename(columns={"row": row, "column": col, "value": value})
 
@@ -272,3 +274,25 @@ class _Excel(_Writer):
 
     def abandon(self) -> None:
         self._book.save(io.BytesIO())  # closes the temporary files of the sheet
+
+
+def certificate_facts(found: Any) -> dict[str, Any]:
+    """What a certificate says, for the JSON object."""
+    return {
+        "value": found.value, "valid": found.valid, "vacuous": found.vacuous, "delta": found.delta,
+        "train_loss": found.train_loss, "gap": found.gap, "theorem": found.name,
+        "sentence": found.sentence, "terms": dict(found.terms), "variance": found.variance,
+        "holdout_loss": found.holdout_loss,
+        "class_value": found.class_value if found.class_value < float("inf") else None,
+        "assumptions": [{"text": str(part), "holds": part.holds} for part in found.assumptions],
+    }  # fmt: skip
+
+
+def new_items_facts(found: Any) -> dict[str, Any]:
+    """What a certificate for new rows or columns says, for the JSON object."""
+    return {
+        "value": found.value, "estimate": found.estimate, "vacuous": found.vacuous,
+        "delta": found.delta, "axis": found.axis, "held_out": found.held_out,
+        "population": found.population, "variance": found.variance, "sentence": found.sentence,
+        "assumptions": [{"text": str(part), "holds": part.holds} for part in found.assumptions],
+    }  # fmt: skip

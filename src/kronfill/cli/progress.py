@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from kronfill._progress import Progress
+from kronfill._progress import Progress, ShareProgress, TimeLeft
 from kronfill.cli.session import SECOND, Session
 from kronfill.streaming.watching import Watcher
 
-__all__ = ["PassProgress", "progress_bar"]
+__all__ = ["PassProgress", "progress_bar", "with_time_left"]
 
 
 class PassProgress(Watcher):
@@ -72,3 +72,14 @@ def progress_bar(console: Console) -> Iterator[Progress]:
             bar.update(task, description=what, completed=done, total=total, visible=True)
 
         yield show
+
+
+def with_time_left(say: Callable[[str], None]) -> ShareProgress:
+    """Say what is being done, which share is done, and about how long the rest will take."""
+    left = TimeLeft()
+
+    def show(what: str, share: float) -> None:
+        rest = left("", share, 1.0)
+        say(f"{what}, {100 * share:.0f}%" + ("" if rest is None else f", about {rest:.0f} s left"))
+
+    return show

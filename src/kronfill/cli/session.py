@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kronfill._progress import Progress, TimeLeft, told_to
 from kronfill.errors import (
     KronfillError,
     KronfillWarning,
@@ -34,6 +35,8 @@ __all__ = ["FAILED", "INTERRUPTED", "MISUSED", "SECOND", "Session", "flush_resul
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit codes: the work failed, the input or the options cannot be used, Ctrl-C."""
 SECOND = 1.0
+EVERY = 5.0
+"""Seconds between two lines about progress where one cannot be written over another."""
 LABEL = 12
 """Width of a column of labels below which a terminal breaks lines instead."""
 DIGITS = 1e4
@@ -116,7 +119,7 @@ class Session:
         The function that is handed out says which part of it is being done.
         """
         begun = time.perf_counter()
-        with self._spinner(what) as say:
+        with self._spinner(what) as say, told_to(_in_words(say)):
             yield say
         seconds = time.perf_counter() - begun
         if seconds >= SECOND:
@@ -124,8 +127,11 @@ class Session:
 
     @contextmanager
     def _spinner(self, what: str) -> Iterator[Callable[[str], None]]:
-        if self.quiet or not self.err.is_terminal:
+        if self.quiet:
             yield lambda _part: None
+            return
+        if not self.err.is_terminal:
+            yield self._now_and_then(what)
             return
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -133,6 +139,19 @@ class Session:
         with Progress(*columns, console=self.err, transient=True) as progress:
             task = progress.add_task(escape(what), total=None)
             yield lambda part: progress.update(task, description=escape(f"{what}: {part}"))
+
+    def _now_and_then(self, what: str) -> Callable[[str], None]:
+        """Write a line where nothing can be written over, if some seconds have passed."""
+        begun = last = time.perf_counter()
+
+        def say(part: str) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            if now - last >= EVERY:
+                last = now
+                self.note(f"{what}: {part} ({now - begun:.0f} s)")
+
+        return say
 
     # The run as a whole.
 
@@ -179,6 +198,18 @@ class Session:
         except OSError as error:
             return error
         return None
+
+
+def _in_words(say: Callable[[str], None]) -> Progress:
+    """Whatever is done says how far it is, with the time left where that can be told."""
+    left = TimeLeft()
+
+    def show(what: str, done: float, total: float | None) -> None:
+        rest = left(what, done, total)
+        share = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        say(f"{what}: {share}" + ("" if rest is None else f", about {rest:.0f} s left"))
+
+    return show
 
 
 def flush_results(failed: OSError | None = None) -> str:

@@ -58,12 +58,20 @@ class OutputOptions:
         ),
     ] = False
     report: Annotated[Path | None, _file("--report", text="An HTML report.")] = None
-    value_range: Annotated[
-        tuple[float, float] | None,
+    certify: Annotated[
+        float | None,
         typer.Option(
-            "--range", metavar="LOW HIGH", rich_help_panel=OUTPUT,
-            help="Range that all values obey, whatever is observed: the report then has a "
-            "certificate.",
+            "--certify", metavar="SHARE", rich_help_panel=OUTPUT,
+            help="Share of the entries, such as 0.1, that is set aside at random to prove how "
+            "large the error on unobserved entries is at most; needs --range. Then all are used.",
+        ),
+    ] = None  # fmt: skip
+    certify_new: Annotated[
+        str | None,
+        typer.Option(
+            "--certify-new", metavar="rows|cols", rich_help_panel=OUTPUT,
+            help="Set that share of the rows (cols) aside as well, whole, to prove how large the "
+            "error on rows without any entry is at most; needs --certify.",
         ),
     ] = None  # fmt: skip
     save: Annotated[Path | None, _file("--save", text="The model, as a .kf file.")] = None
@@ -84,7 +92,7 @@ class OutputFiles:
             msg = f"--details cannot be given together with {also}."
             raise ParameterError(msg)
 
-    def check(self, inputs: tuple[Path | None, Path | None]) -> None:
+    def check(self, inputs: tuple[Path, ...]) -> None:
         """Raise if one of them could not be written."""
         outputs = {
             "--output (table)": self.output, "--details (table)": self.details,

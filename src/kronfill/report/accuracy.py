@@ -6,27 +6,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._types import Floats
-from kronfill.completion.evaluation import Evaluation, HiddenEntries
-from kronfill.report.content import Accuracy, Part
+from kronfill.completion.evaluation import Evaluation
+from kronfill.completion.scores import HiddenEntries
+from kronfill.report.content import Accuracy, Calibration, Part
 
-__all__ = ["POINTS", "accuracy"]
+__all__ = ["POINTS", "accuracy", "calibration"]
 
 
 POINTS = 600
 """Entries of each kind that are drawn as points."""
+GROUPS, LEAST_IN_GROUP = 10, 10
+"""Groups of similar predictions, and entries of each."""
 
 
 def accuracy(found: Evaluation) -> Accuracy:
     """All kinds of hidden entries, each with its scores."""
     parts = [_part(kind, hidden, found.doubts.get(kind)) for kind, hidden in found.parts.items()]
-    return Accuracy(found.scheme, found.folds, found.seed, parts)
+    return Accuracy(found.scheme, found.folds, found.seed, parts, found.ranking)
 
 
 def _part(kind: str, hidden: HiddenEntries, doubt: str | None) -> Part:
     own, mean, effects = hidden.scores()
-    best = "mean" if mean.rmse <= effects.rmse else "effects"
-    rival = hidden.mean if best == "mean" else hidden.effects
-    least = min(mean.rmse, effects.rmse)
+    losses = hidden.losses()
+    root = (lambda x: x) if _by_deviance(hidden) else np.sqrt
+    mine, of_mean, of_effects = (float(root(part.mean())) for part in losses)
+    best = "mean" if of_mean <= of_effects else "effects"
+    least = min(of_mean, of_effects)
     drawn = _drawn(len(hidden))
     return Part(
         kind=kind,
@@ -35,19 +40,37 @@ def _part(kind: str, hidden: HiddenEntries, doubt: str | None) -> Part:
         mean=mean,
         effects=effects,
         best=best,
-        gain=1.0 - own.rmse / least if least > 0 else None,
-        clear=_clear(hidden, rival),
+        gain=1.0 - mine / least if least > 0 else None,
+        clear=_clear(losses[1 if best == "mean" else 2] - losses[0]),
         doubt=doubt,
         observed=hidden.observed[drawn].tolist(),
         predicted=hidden.predicted[drawn].tolist(),
+        calibration=[] if hidden.likelihood == "gaussian" else calibration(hidden),
     )
 
 
-def _clear(hidden: HiddenEntries, rival: Floats) -> bool:
-    """Whether the mean difference of squared errors is more than two of its standard errors."""
-    if len(hidden) < 3:
+def calibration(hidden: HiddenEntries) -> list[Calibration]:
+    """Groups of entries with similar predictions, of about the same size each."""
+    order = np.argsort(hidden.predicted, kind="stable")
+    groups = np.array_split(order, max(1, min(GROUPS, len(order) // LEAST_IN_GROUP)))
+    found = []
+    for some in groups:
+        seen = hidden.observed[some]
+        margin = 2.0 * float(seen.std(ddof=1)) / np.sqrt(len(some)) if len(some) > 1 else np.nan
+        said = float(hidden.predicted[some].mean())
+        found.append(Calibration(len(some), said, float(seen.mean()), margin))
+    return found
+
+
+def _by_deviance(hidden: HiddenEntries) -> bool:
+    """Whether entries cost a deviance, not a squared error."""
+    return hidden.likelihood in ("bernoulli", "poisson")
+
+
+def _clear(gap: Floats) -> bool:
+    """Whether the mean difference of losses is more than two of its standard errors."""
+    if len(gap) < 3:
         return False
-    gap = (hidden.observed - rival) ** 2 - (hidden.observed - hidden.predicted) ** 2
     margin = 2.0 * float(gap.std(ddof=1)) / np.sqrt(len(gap))
     return bool(abs(float(gap.mean())) > margin)
 

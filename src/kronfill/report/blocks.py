@@ -1,7 +1,8 @@
 """Means of a fitted table over blocks of rows and columns, from its factors.
 
 F = Phi_w X Phi_h^T + effects, so that the mean over a block is the product of the means of the
-factors: the table itself is never formed.
+factors: the table itself is never formed. Mixes and what stands behind a link are no such product:
+there some rows are predicted at a time.
 """
 
 from __future__ import annotations
@@ -52,11 +53,24 @@ def observed_share(obs: Observations, rows: Index, cols: Index) -> Floats:
 def predicted_means(model: Any, rows: Index, cols: Index) -> Floats:
     """Mean prediction over each block."""
     form = fitted_form(model)
-    if not isinstance(form, IdentityForm):
+    if isinstance(form, Bilinear):
         return _bilinear_means(bilinear_form(model), rows, cols)
+    if not isinstance(form, IdentityForm):
+        return _means_of_rows(model, rows, cols)
     own = form.own.tocoo()
     parts = (_bilinear_means(part, rows, cols) for part in (form.row_part, form.col_part))
     return np.asarray(sum(parts) + _entry_means(own.row, own.col, own.data, rows, cols))
+
+
+def _means_of_rows(model: Any, rows: Index, cols: Index) -> Floats:
+    """The same of predictions that are no product, some rows at a time."""
+    sums = np.zeros((len(rows) - 1, len(cols) - 1))
+    step = max(1, CHUNK_FLOATS // int(cols[-1]))
+    for first in range(0, int(rows[-1]), step):
+        items = np.arange(first, min(first + step, int(rows[-1])))
+        part = np.add.reduceat(model.predict_matrix(rows=items), cols[:-1], axis=1)
+        np.add.at(sums, block_of(items, rows), part)
+    return np.asarray(sums / np.outer(np.diff(rows), np.diff(cols)))
 
 
 def item_means(values: Floats, bounds: Index) -> Floats:

@@ -12,6 +12,7 @@ from kronfill.report.content import Report
 from kronfill.report.curve import error_path
 from kronfill.report.entries import surprising_entries, uncertain_entries
 from kronfill.report.facts import data_facts, environment, guarantee, method_facts
+from kronfill.report.sources import source_lines
 from kronfill.report.uncertainty import chosen_intervals, source_of
 
 __all__ = ["build"]
@@ -41,20 +42,23 @@ def build(
     say("the curve of the ridge weight", 0.6)
     path = error_path(model, seed)
     say("intervals", 0.7)
-    intervals, count = chosen_intervals(model, evaluation, MOST)
+    intervals, count = chosen_intervals(completion, MOST)
     found = widths(completion, intervals, count)
     say("the picture of the table", 0.8)
     cells = table_cells(completion, found)
+    say("what each source is worth", 0.85)
+    sources = source_lines(model)
     say("explanations", 0.9)
     return Report(
         data=data_facts(obs, completion.side_information),
         method=method_facts(model),
         path=path,
         accuracy=accuracy(evaluation),
-        uncertainty=source_of(intervals),
+        uncertainty=source_of(completion, intervals, evaluation),
         cells=cells,
         uncertain=uncertain_entries(completion, found),
         surprising=surprising_entries(completion, evaluation, intervals),
         guarantee=proved,
         environment=environment(),
+        sources=sources,
     )

@@ -6,10 +6,13 @@ import math
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from kronfill.completion.evaluation import Score
+from kronfill.completion.groups import GroupCoverage
+from kronfill.completion.scores import Score
+from kronfill.selection.ranking import RankingFigures
 
 __all__ = [
     "Accuracy",
+    "Calibration",
     "Cells",
     "Contribution",
     "Data",
@@ -19,6 +22,7 @@ __all__ = [
     "Part",
     "Path",
     "Report",
+    "SourceLine",
     "Spread",
     "Uncertainty",
     "plain",
@@ -64,6 +68,10 @@ class MethodFacts:
     """The method and the parameters that it ran with."""
 
     name: str
+    likelihood: str
+    """What values are."""
+    hidden_deviance: float | None
+    """Mean deviance of the entries from which the link was learned."""
     mu: float
     mu_asked: str
     center: str
@@ -113,6 +121,19 @@ class Part:
     """What is to be said beside these numbers where fits behind them did not converge."""
     observed: list[float]
     predicted: list[float]
+    calibration: list[Calibration]
+    """Entries in the order of their predictions, in groups; none where values are numbers."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Entries with similar predictions: what was said of them, and what they were."""
+
+    count: int
+    said: float
+    seen: float
+    margin: float
+    """Two standard errors of what was seen."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +144,7 @@ class Accuracy:
     folds: int
     seed: int
     parts: list[Part]
+    ranking: RankingFigures | None
 
 
 @dataclass(frozen=True)
@@ -132,6 +154,8 @@ class Uncertainty:
     kind: str
     told: str
     level: float
+    coverage: list[GroupCoverage]
+    """How often they hold in groups of known rows and columns."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +228,8 @@ class Entry:
     parts: list[Contribution]
     cancellation: float | None
     """How many times what there is to explain the parts add up to without their signs."""
+    explained: bool
+    """Whether the prediction is a sum of parts: an expected value behind a link is not."""
 
 
 @dataclass(frozen=True)
@@ -219,8 +245,25 @@ class Guarantee:
     valid: bool
     vacuous: bool
     sentence: str
+    variance: float
+    holdout_loss: float | None
+    class_value: float | None
+    new_sentence: str | None
     terms: dict[str, float]
     assumptions: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """What one source is worth; see ``Completion.parts``."""
+
+    axis: str
+    label: str
+    share: float
+    loss: float
+    loss_error: float
+    new_loss: float
+    new_error: float
 
 
 @dataclass(frozen=True)
@@ -237,6 +280,7 @@ class Report:
     surprising: list[Entry]
     guarantee: Guarantee | None
     environment: dict[str, str]
+    sources: list[SourceLine] | None = None
 
 
 def plain(thing: Any) -> Any:

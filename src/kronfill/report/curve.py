@@ -15,7 +15,7 @@ from kronfill.estimators.base import (
     fitted_kernels,
     resolved,
 )
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor
+from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor
 from kronfill.report.content import Path
 from kronfill.selection import EntryKFold, mu_path
 
@@ -28,10 +28,11 @@ LIMIT = 1000
 def error_path(model: MatrixRegressor, seed: int = 0) -> Path | None:
     """Leave-one-out error of KKMCEX and RRMCEX, cross-validated error of the others.
 
-    None where there is none: too few observations, or every entry alone determines an effect.
+    None where there is none: too few observations, every entry alone determines an effect, or a
+    method that has no mu to be given.
     """
     obs = counted(model.observations_)
-    if obs.m < 3:
+    if obs.m < 3 or "mu" not in model.get_params(deep=False):
         return None
     twin, part = part_of(model, LIMIT, seed)
     name = "loo" if isinstance(model, GaussianProcessRegressor) else "cv"

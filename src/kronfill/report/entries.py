@@ -8,8 +8,10 @@ import numpy as np
 
 from kronfill.completion.evaluation import Evaluation
 from kronfill.completion.intervals import Intervals
+from kronfill.completion.likelihood import likelihood_of
+from kronfill.completion.values import is_scaled
 from kronfill.data import Observations
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor
+from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor
 from kronfill.report.cells import Widths
 from kronfill.report.content import Contribution, Entry
 from kronfill.report.labels import shown
@@ -78,8 +80,10 @@ def _entry(
     i, j = at
     predicted = float(model.predict(np.array([[i, j]]))[0])
     base, row, col = float(model.mean_), float(model.row_effects_[i]), float(model.col_effects_[j])
+    if is_scaled(model):  # effects on another scale do not add up to values
+        base, row, col = float(obs.values.mean()), 0.0, 0.0
     rest, parts = predicted - base - row - col, list[Contribution]()
-    cancellation = None
+    cancellation, explained = None, likelihood_of(model) == "gaussian"
     if isinstance(model, GaussianProcessRegressor):
         why = model.explain(_name(obs, i, "row"), _name(obs, j, "col"), top=TOP)
         rest, cancellation = why.rest, why.cancellation
@@ -107,6 +111,7 @@ def _entry(
         rest=rest,
         parts=parts,
         cancellation=cancellation,
+        explained=explained,
     )
 
 

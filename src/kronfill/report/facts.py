@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 
 from kronfill import __version__
 from kronfill.bounds import sampling_test
+from kronfill.completion.likelihood import described_method, likelihood_of
 from kronfill.data import Observations
 from kronfill.data.amounts import count_of
 from kronfill.estimators.base import MatrixRegressor
-from kronfill.estimators.gaussian_process import GaussianProcessRegressor, gaussian_process
+from kronfill.estimators.gaussian_process.regressor import (
+    GaussianProcessRegressor,
+    gaussian_process,
+)
 from kronfill.report.content import Data, Guarantee, MethodFacts, Spread
 
 __all__ = ["data_facts", "environment", "guarantee", "method_facts"]
@@ -70,11 +74,15 @@ def method_facts(model: MatrixRegressor) -> MethodFacts:
         signal, noise = (
             float(np.sqrt(part)) for part in (model.signal_variance_, model.noise_variance_)
         )
+    inner = described_method(model)
+    own = inner if inner is not model else own
     return MethodFacts(
-        name=type(model).__name__,
+        name=type(inner).__name__,
+        likelihood=likelihood_of(model),
+        hidden_deviance=getattr(model, "deviance_", {}).get("known"),
         mu=float(own.mu_),
-        mu_asked="auto" if own.mu == "auto" else "given",
-        center="none" if own.center is None else str(own.center),
+        mu_asked="auto" if getattr(own, "mu", "auto") == "auto" else "given",
+        center=str(getattr(own, "center", None) or "none"),
         ranks={name.rstrip("_"): float(vars(own)[name]) for name in RANKS if name in vars(own)},
         row_kernel=_kernel(own, "row"),
         col_kernel=_kernel(own, "col"),
@@ -103,10 +111,13 @@ def _kernel(model: Any, axis: str) -> str:
 
 def guarantee(completion: Any, value_range: Any) -> Guarantee | None:
     """The certificate, if the range of the values is known."""
-    if value_range is None:
+    found = completion.certified
+    if value_range is not None and (found is None or found.value_range != tuple(value_range)):
+        found = completion.certificate(value_range)
+    if found is None:
         return None
-    found = completion.certificate(value_range)
-    low, high = (float(end) for end in value_range)
+    new = completion.certified_new
+    low, high = (float(end) for end in found.value_range)
     proved = found.value if np.isfinite(found.value) and not found.vacuous else None
     return Guarantee(
         low=low,
@@ -118,6 +129,10 @@ def guarantee(completion: Any, value_range: Any) -> Guarantee | None:
         valid=bool(found.valid),
         vacuous=bool(found.vacuous),
         sentence=found.sentence,
+        variance=float(found.variance),
+        holdout_loss=None if found.holdout_loss is None else float(found.holdout_loss),
+        class_value=float(found.class_value) if np.isfinite(found.class_value) else None,
+        new_sentence=None if new is None else new.sentence,
         terms={name: float(value) for name, value in found.terms.items()},
         assumptions=[(part.text, HOLDS[part.holds]) for part in found.assumptions],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,11 +12,20 @@ from kronfill._atomic import Publication
 from kronfill.cli import options as o
 from kronfill.cli.helps import grouped
 from kronfill.cli.inputs import Tables, ask_pairs, check_range, read_tables, say_matches
-from kronfill.cli.outputs import named_as, save_model, text_style, write_table
+from kronfill.cli.outputs import (
+    certificate_facts,
+    named_as,
+    new_items_facts,
+    save_model,
+    text_style,
+    write_table,
+)
 from kronfill.cli.session import Session
 from kronfill.cli.table_argument import check_fits, find_table, is_parquet
 from kronfill.cli.targets import OutputFiles, OutputOptions
+from kronfill.completion.certified import check_certify
 from kronfill.completion.details import check_level
+from kronfill.completion.likelihood import MEANINGS
 from kronfill.data.amounts import count_of, size_of
 from kronfill.errors import ParameterError
 
@@ -25,6 +34,15 @@ __all__ = ["complete"]
 MANY_LINES = 20_000_000
 """More lines than this are written only if asked for with --all."""
 WIDE_FLOATS = 4_000_000
+
+
+class Proof(NamedTuple):
+    """The range of the values, the share set aside, and whether whole rows or columns are too."""
+
+    value_range: tuple[float, float] | None
+    share: float | None
+    new: str | None
+
 
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done and what memory it needs.")
@@ -50,10 +68,9 @@ def complete(
     """
     with messages.session() as session:
         check_level(sureness.level)
-        check_range(outputs.value_range)
-        if outputs.value_range is not None and outputs.report is None:
-            msg = "--range is for the certificate in the report: give --report as well."
-            raise ParameterError(msg)
+        check_range(model.value_range)
+        if outputs.certify is not None or outputs.certify_new is not None:
+            check_certify(model.value_range, outputs.certify, outputs.certify_new)
         source = find_table(table)
         if source.several or streaming.wanted:
             from kronfill.cli.commands import streamed
@@ -63,7 +80,10 @@ def complete(
                 report=outputs.report, details=outputs.details, index=reading.index,
                 sheet=reading.sheet, layout=reading.layout, duplicates=reading.duplicates,
                 unmatched=sides.unmatched, method=model.method, center=model.center,
-                intervals=sureness.intervals,
+                intervals=sureness.intervals, by=sureness.by, certify=outputs.certify,
+                likelihood=model.likelihood, negatives=model.negatives,
+                range=model.value_range, round=model.rounded or None,
+                transform=None if model.transform == "auto" else model.transform,
             )  # fmt: skip
             streamed.complete_streamed(
                 session, streamed.StreamedFiles(source, outputs, MANY_LINES), sides, reading,
@@ -76,7 +96,10 @@ def complete(
         check_fits(path)
         with session.stage("Reading"):
             tables = read_tables(session, path, reading, sides)
-            problem = tables.problem(**model.settings, unmatched=sides.unmatched)
+            settings = model.settings
+            if outputs.certify is not None and model.transform == "auto":
+                settings["transform"] = None
+            problem = tables.problem(**settings, unmatched=sides.unmatched)
         say_matches(session, problem, sides.unmatched)
         pairs = None
         if outputs.pairs is not None:
@@ -95,7 +118,8 @@ def complete(
         if dry_run:
             session.result("Dry run: nothing was fitted or written.")
             return
-        _run(session, problem, files, tables, pairs, sureness, model.seed, outputs.value_range)
+        proof = Proof(model.value_range, outputs.certify, outputs.certify_new)
+        _run(session, problem, files, tables, pairs, sureness, model.seed, proof)
 
 
 def _lines(problem: Any, pairs: Any) -> int:
@@ -111,11 +135,14 @@ def _say_plan(
     obs = problem.observations
     n, l = obs.shape
     warm = (n - len(obs.cold_rows)) * (l - len(obs.cold_cols))
-    settings = f"mu = {problem.estimator.mu}, center = {problem.estimator.center}"
+    given = problem.estimator.get_params(deep=False)
+    settings = ", ".join(f"{name} = {given[name]}" for name in ("mu", "center") if name in given)
+    settings = settings or "everything chosen"
     session.note(
-        f"To do: {problem.method.upper()} ({settings}) on {count_of(n, 'row')} x "
-        f"{count_of(l, 'column')}: {count_of(obs.m, 'entry', 'entries')} observed, "
-        f"{warm - obs.m:,} to fill in, {n * l - warm:,} to extrapolate."
+        f"To do: {problem.method.upper()}{_kind_of_values(problem)} ({settings}) on "
+        f"{count_of(n, 'row')} x {count_of(l, 'column')}: "
+        f"{count_of(obs.m, 'entry', 'entries')} observed, {warm - obs.m:,} to fill in, "
+        f"{n * l - warm:,} to extrapolate."
     )
     memory = problem.memory()
     total = sum(memory.values()) + 8 * WIDE_FLOATS + 100 * min(lines, 500_000)
@@ -126,8 +153,8 @@ def _say_plan(
     named += [str(path) for path in (files.details, files.report, files.save) if path is not None]
     session.note(f"Output: {', '.join(named)}.")
     session.fact(
-        method=problem.method, shape=[n, l], observed=obs.m, filled=warm - obs.m,
-        extrapolated=n * l - warm, memory_bytes=round(total),
+        method=problem.method, likelihood=problem.likelihood, shape=[n, l], observed=obs.m,
+        filled=warm - obs.m, extrapolated=n * l - warm, memory_bytes=round(total),
         outputs={"table": files.output, "details": files.details, "report": files.report,
                  "model": files.save},
     )  # fmt: skip
@@ -138,6 +165,11 @@ def _say_plan(
         session.warn(f"This may not fit in memory: about {size_of(total)} needed{beside}.{streams}")
 
 
+def _kind_of_values(problem: Any) -> str:
+    words = MEANINGS.get(problem.likelihood)
+    return "" if words is None else f" for {words.partition(':')[0]}"
+
+
 def _run(
     session: Session,
     problem: Any,
@@ -146,14 +178,15 @@ def _run(
     pairs: Any,
     sureness: o.IntervalOptions,
     seed: int,
-    value_range: tuple[float, float] | None,
+    proof: Proof,
 ) -> None:
     from kronfill.completion import Completion
+    from kronfill.completion.certified import can_be_certified
     from kronfill.report import evaluate
 
     known = count_of(problem.observations.m, "entry", "entries")
     with session.stage(f"Fitting {problem.method.upper()} to {known}"):
-        done = Completion.of(problem)
+        done = Completion.of(problem, proof.value_range, proof.share, seed, proof.new)
     session.fact(mu=float(done.model.mu_))
     evaluation = None
     if files.report is not None:
@@ -162,16 +195,21 @@ def _run(
                 done, seed=seed, progress=lambda _, share: say(f"{100 * share:.0f}%")
             )
     with Publication() as publication:
-        written = _write_tables(
-            session, done, files, tables, pairs, sureness, evaluation, publication
-        )
+        written = _write_tables(session, done, files, tables, pairs, sureness, publication)
         if files.save is not None:
             written.append(save_model(session, done, files.save, publication))
         if files.report is not None:
-            settings = (evaluation, value_range, seed)
+            limits = proof.value_range if can_be_certified(done.model) else None
+            settings = (evaluation, limits, seed)
             _write_report(session, done, files.report, settings, publication)
             written.append(str(files.report))
     session.result(repr(done))
+    if done.certified is not None:
+        session.fact(certificate=certificate_facts(done.certified))
+        session.result(f"{done.certified.sentence}\n{done.certified.beside}")
+    if done.certified_new is not None:
+        session.fact(certificate_new=new_items_facts(done.certified_new))
+        session.result(done.certified_new.sentence)
     session.result(f"Wrote {', '.join(written)}.")
     if files.report is None:
         session.note("How good it is: --report FILE, or 'kronfill evaluate' with the same files.")
@@ -184,20 +222,15 @@ def _write_tables(
     tables: Tables,
     pairs: Any,
     sureness: o.IntervalOptions,
-    evaluation: Any,
     publication: Publication,
 ) -> list[str]:
     """Write the filled table and its details; returns what was written."""
-    from kronfill.completion.intervals import intervals_for
-
     level = sureness.level
     is_long = pairs is not None or tables.entries.layout == "long"
     if is_long or files.details is not None:
         with session.stage("Measuring how sure the predictions are"):
             count = _lines(done, pairs)
-            intervals = intervals_for(done.model, count, sureness.intervals, evaluation)
-        session.note(f"Intervals ({100 * level:g}%): {intervals.words}.")
-        session.fact(intervals=intervals.words, level=level)
+            intervals = done.intervals_for(count, sureness.intervals, sureness.by)
     names, style = tables.entries.names, text_style(tables.entries.table)
 
     def write(path: Path, frames: Iterator[Any]) -> str:
@@ -212,6 +245,9 @@ def _write_tables(
     written = [write(files.output, details(pairs) if is_long else _wide(done, names[0]))]
     if files.details is not None:
         written.append(write(files.details, details(None)))
+    if is_long or files.details is not None:
+        session.note(f"Intervals ({100 * level:g}%): {intervals.words}.")
+        session.fact(intervals=intervals.words, level=level)
     return written
 
 

@@ -10,7 +10,7 @@ import typer
 from kronfill.cli import options as o
 from kronfill.cli.helps import grouped
 from kronfill.cli.inputs import ask_pairs, check_range
-from kronfill.cli.outputs import check_outputs, write_table
+from kronfill.cli.outputs import certificate_facts, check_outputs, new_items_facts, write_table
 from kronfill.cli.session import Session
 from kronfill.data.amounts import count_of
 from kronfill.data.arrays import listing
@@ -36,17 +36,28 @@ PairsFile = Annotated[
     ),
 ]
 NewRows = Annotated[
-    Path | None,
+    list[str] | None,
     typer.Option(
-        "--rows", metavar="FILE",
+        "--rows", metavar="[NAME=]FILE",
         help="What is known about new rows, as it was about the others: features, or similarities "
-        "with these. Without PAIRS they are predicted for every column.",
+        "with these; a file for each source. Without PAIRS they are predicted for every column.",
     ),
 ]  # fmt: skip
 NewCols = Annotated[
-    Path | None,
-    typer.Option("--cols", metavar="FILE", help="What is known about new columns, likewise."),
+    list[str] | None,
+    typer.Option(
+        "--cols", metavar="[NAME=]FILE", help="What is known about new columns, likewise."
+    ),
 ]
+
+
+Ahead = Annotated[
+    int | None,
+    typer.Option(
+        "--ahead", metavar="PERIODS", min=1,
+        help="Forecast so many columns that come next, where the columns (or the rows) are dates.",
+    ),
+]  # fmt: skip
 
 
 @grouped
@@ -56,12 +67,13 @@ def predict(
     *,
     rows: NewRows = None,
     cols: NewCols = None,
+    ahead: Ahead = None,
     output: Out = None,
     row_column: o.RowColumn = None,
     col_column: o.ColColumn = None,
     rows_index: o.RowsIndex = None,
     cols_index: o.ColsIndex = None,
-    impute: o.ImputeOption = "error",
+    impute: o.ImputeOption = "none",
     sureness: o.IntervalOptions,
     messages: o.MessageOptions,
 ) -> None:
@@ -70,22 +82,30 @@ def predict(
     kronfill predict model.kf pairs.csv -o predicted.csv
     """
     with messages.session() as session:
-        check_outputs({"--output (table)": output}, (model, table, rows, cols))
-        if table is None and rows is None and cols is None:
+        files = (o.named_files("--rows", rows), o.named_files("--cols", cols))
+        paths = [path for some in files for _, path in some]
+        check_outputs({"--output (table)": output}, (model, table, *paths))
+        if ahead is not None:
+            if table is not None or paths:
+                msg = "--ahead forecasts the whole table: leave PAIRS, --rows and --cols out."
+                raise ParameterError(msg)
+            _forecast(session, model, ahead, sureness, output)
+            return
+        if table is None and not paths:
             msg = (
-                "Nothing to predict: give a file with a row and a column label in each line, or "
-                "new rows or columns (--rows, --cols)."
+                "Nothing to predict: give a file with a row and a column label in each line, "
+                "new rows or columns (--rows, --cols), or how many dates to forecast (--ahead)."
             )
             raise ParameterError(msg)
         done = _load(session, model, needs="")
         labels = (done.observations.row_labels, done.observations.col_labels)
         new = tuple(
-            _newcomers(session, done, path, axis, index, impute)
-            for axis, (path, index) in enumerate(((rows, rows_index), (cols, cols_index)))
+            _newcomers(session, done, files[axis], axis, index, impute)
+            for axis, index in enumerate((rows_index, cols_index))
         )
         pairs = None
         if table is not None:
-            more = tuple([] if frame is None else list(frame.index) for frame in new)
+            more = tuple(_labels_of(described) for described in new)
             pairs = ask_pairs(
                 table, Roles(row=row_column, col=col_column), labels, (more[0], more[1])
             )
@@ -96,9 +116,37 @@ def predict(
                 cols=new[1],
                 level=sureness.level,
                 intervals=sureness.intervals,
+                by=sureness.by,
             )
             made = _made(session, blocks, output)
+        kept = vars(done).get("_calibrated")
+        if kept is not None and sureness.intervals != "none" and sureness.by is None:
+            session.note(f"Intervals ({100 * sureness.level:g}%): {kept.words}.")
         _deliver(session, made, output, "predictions")
+
+
+def _forecast(
+    session: Session, model: Path, ahead: int, sureness: o.IntervalOptions, output: Path | None
+) -> None:
+    """Forecast the dates that come next, with intervals unless they are not wanted."""
+    done = _load(session, model, needs="a forecast")
+    if sureness.intervals not in ("auto", "none") or sureness.by is not None:
+        msg = "--ahead has intervals of its own, from forecasts of the past: --intervals auto|none."
+        raise ParameterError(msg)
+    with session.stage(f"Forecasting {count_of(ahead, 'period')}"):
+        if sureness.intervals == "none":
+            frame = _entry_by_entry(done.forecast(ahead))
+        else:
+            frame = done.forecast_details(ahead, level=sureness.level)
+    if "interval" in frame:
+        session.note(f"Intervals ({100 * sureness.level:g}%): {frame['interval'].iloc[0]}.")
+    _deliver(session, _made(session, [frame], output), output, "predictions")
+
+
+def _entry_by_entry(frame: Any) -> Any:
+    """A wide table as lines of row, column and value."""
+    named = frame.rename_axis(index="row", columns="column")
+    return named.reset_index().melt(id_vars="row", value_name="value")
 
 
 def _load(session: Session, path: Path, needs: str) -> Any:
@@ -135,54 +183,93 @@ def _load(session: Session, path: Path, needs: str) -> Any:
     return done
 
 
+def _labels_of(described: Any) -> list[Any]:
+    """Labels of new items, those of several sources one after the other."""
+    frames = described.values() if isinstance(described, dict) else [described]
+    return list(dict.fromkeys(label for one in frames if one is not None for label in one.index))
+
+
 def _newcomers(
-    session: Session, done: Any, path: Path | None, axis: int, index: str | None, impute: str
+    session: Session,
+    done: Any,
+    files: list[tuple[str, Path]],
+    axis: int,
+    index: str | None,
+    impute: str,
 ) -> Any:
     """What is known about new rows or columns, read as it was for the known ones."""
-    from kronfill.completion.newcomers import given_kernel, newcomers
-    from kronfill.completion.sides import feature_categories, feature_kinds, some_of
-    from kronfill.data.reading.side_files import read_new_similarities, read_side
+    from kronfill.completion.newcomers import newcomers, ways_to_describe
+    from kronfill.completion.sides import feature_categories, some_of
 
-    if path is None:
+    if not files:
         return None
     name = ("row", "column")[axis]
-    kinds, given = feature_kinds(done.model, axis), given_kernel(done.model, axis)
     items = (done.observations.row_labels, done.observations.col_labels)[axis]
-    if given is not None:
-        side = read_new_similarities(open_file(path), given.labels or items, index=index)
-    elif kinds is not None:
-        side = read_side(open_file(path), "features", index=index, impute=impute, kinds=kinds)
-    else:
-        msg = (
-            f"The model does not know its {name}s by features or by similarities, so that new "
-            f"{name}s cannot be described. Put them into the side information of 'kronfill "
-            "complete' instead."
-        )
-        raise ParameterError(msg)
-    known = {label_text(label) for label in items}
-    both = [label for label in side.labels if label in known]
-    if both:
-        msg = (
-            f"{path}: {count_of(len(both), name)}, {some_of(both)}, "
-            f"{'is' if len(both) == 1 else 'are'} in the model already: leave such lines out, or "
-            "give them another label."
-        )
-        raise LabelError(msg)
-    session.note(f"{path}: {side.words}.")
-    frame = side.build()
+    ways = ways_to_describe(done.model, axis)
+    read = {}
+    for key, path in _by_source(files, ways, name).items():
+        side = _new_file(path, ways[key], items, index, impute, name)
+        known = {label_text(label) for label in items}
+        both = [label for label in side.labels if label in known]
+        if both:
+            msg = (
+                f"{path}: {count_of(len(both), name)}, {some_of(both)}, "
+                f"{'is' if len(both) == 1 else 'are'} in the model already: leave such lines out, "
+                "or give them another label."
+            )
+            raise LabelError(msg)
+        session.note(f"{path}: {side.words}.")
+        read[key] = side.build()
+    described = read[""] if "" in ways else read
+    told = ", ".join(str(path) for _, path in files)
     try:
-        newcomers(done.model, axis, items, frame)
+        newcomers(done.model, axis, items, described)
     except (DataError, KernelError) as error:
-        msg = f"{path}: {error}"
+        msg = f"{told}: {error}"
         raise type(error)(msg) from None
     for feature, values in feature_categories(done.model, axis).items():
-        strange = [text for text in dict.fromkeys(frame[feature]) if text not in set(values)]
+        texts = [text for one in read.values() if feature in one for text in one[feature].dropna()]
+        strange = [text for text in dict.fromkeys(texts) if text not in set(values)]
         if strange:
             session.warn(
-                f"{path}: no {name} of the model has the {feature} {some_of(strange)}; known are "
+                f"{told}: no {name} of the model has the {feature} {some_of(strange)}; known are "
                 f"{listing([repr(text) for text in values[:3]], len(values))}. Is it spelt so?"
             )
-    return frame
+    return described
+
+
+def _by_source(files: list[tuple[str, Path]], ways: dict[str, Any], name: str) -> dict[str, Path]:
+    """The file of each source, by name or in their order."""
+    named = {key: path for key, path in files if key}
+    strange = [key for key in named if key not in ways]
+    bare = [path for key, path in files if not key]
+    free = [key for key in ways if key not in named]
+    if strange or len(bare) > len(free) or (bare and len(free) > len(bare)):
+        known = listing([repr(key) for key in ways if key], len(ways))
+        option = ("--rows", "--cols")[name == "column"]
+        many = f"by {len(ways)} sources, {known}" if "" not in ways else "by one file"
+        msg = (
+            f"The {name}s of the model are known {many}: give new ones likewise, {option} FILE for "
+            f"each in this order, or {option} NAME=FILE for some of them."
+        )
+        raise ParameterError(msg)
+    return {**named, **dict(zip(free, bare, strict=False))}
+
+
+def _new_file(path: Path, way: Any, items: Any, index: str | None, impute: str, name: str) -> Any:
+    from kronfill.data.reading.side_files import read_new_similarities, read_side
+
+    kinds, given = way
+    if given is not None:
+        return read_new_similarities(open_file(path), given.labels or items, index=index)
+    if kinds is not None:
+        return read_side(open_file(path), "features", index=index, impute=impute, kinds=kinds)
+    msg = (
+        f"The model does not know its {name}s by features or by similarities, so that new "
+        f"{name}s cannot be described. Put them into the side information of 'kronfill "
+        "complete' instead."
+    )
+    raise ParameterError(msg)
 
 
 def _made(session: Session, blocks: Any, output: Path | None) -> tuple[int, list[dict[str, Any]]]:
@@ -275,11 +362,14 @@ def bound(
     model: o.ModelFile,
     *,
     value_range: Annotated[
-        tuple[float, float],
+        tuple[float, float] | None,
         typer.Option(
-            "--range", metavar="LOW HIGH", help="Range that all values obey, whatever is observed."
+            "--range",
+            metavar="LOW HIGH",
+            help="Range that all values obey, whatever is observed; not needed to show the "
+            "certificate of a model that was made with --certify.",
         ),
-    ],
+    ] = None,
     delta: Annotated[
         float, typer.Option("--delta", help="Probability with which the statement may fail.")
     ] = 0.05,
@@ -292,12 +382,18 @@ def bound(
     with messages.session() as session:
         check_range(value_range)
         done = _load(session, model, needs="a certificate")
-        with session.stage("Computing the bound"):
-            found = done.certificate(value_range, delta=delta)
-        session.fact(
-            value=found.value, valid=found.valid, vacuous=found.vacuous, delta=found.delta,
-            train_loss=found.train_loss, gap=found.gap, theorem=found.name, sentence=found.sentence,
-            terms=dict(found.terms),
-            assumptions=[{"text": str(part), "holds": part.holds} for part in found.assumptions],
-        )  # fmt: skip
+        found = done.certified
+        if value_range is not None:
+            with session.stage("Computing the bound"):
+                found = done.certificate(value_range, delta=delta)
+        if found is None:
+            msg = (
+                f"{model} has no certificate: fit it with 'kronfill complete ... --range LOW HIGH "
+                "--certify 0.1', or give --range for what can be said without one."
+            )
+            raise ParameterError(msg)
+        session.fact(**certificate_facts(found))
         session.result(str(found))
+        if done.certified_new is not None:
+            session.fact(new=new_items_facts(done.certified_new))
+            session.result(f"\n{done.certified_new}")

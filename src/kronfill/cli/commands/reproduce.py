@@ -22,6 +22,18 @@ __all__ = ["reproduce_app"]
 reproduce_app = typer.Typer(cls=Group, no_args_is_help=True, help="Reproduce results of the paper.")
 console = Console()
 
+Sizes = Annotated[str | None, typer.Option(help="N, separated by commas.", metavar="N,N,...")]
+Realizations = Annotated[
+    str | None,
+    typer.Option(
+        help="How many for every method, or for each: kkmcex=300,kmc-rowwise=30.", metavar="COUNT"
+    ),
+]
+Workers = Annotated[int, typer.Option(help="Processes; 0 for one per core.", min=0)]
+RootSeed = Annotated[
+    int, typer.Option(help="Root of all random numbers.", min=0, max=o.LARGEST_SEED)
+]
+
 
 @reproduce_app.callback()
 def _about_reproduce() -> None:
@@ -33,15 +45,8 @@ def reproduce_fig1(
     quick: Annotated[
         bool, typer.Option("--quick", help="About a minute: N up to 1000, a few realisations.")
     ] = False,
-    sizes: Annotated[
-        str | None, typer.Option(help="N, separated by commas.", metavar="N,N,...")
-    ] = None,
-    realizations: Annotated[
-        str | None,
-        typer.Option(
-            help="How many for every method, or for each: kkmcex=300,kmc=30.", metavar="COUNT"
-        ),
-    ] = None,
+    sizes: Sizes = None,
+    realizations: Realizations = None,
     snr: Annotated[
         str | None, typer.Option(help="Signal to noise ratios: inf,4.", metavar="X,X,...")
     ] = None,
@@ -53,16 +58,14 @@ def reproduce_fig1(
             metavar="NAME,...",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; 0 for one per core.", min=0)] = 0,
+    workers: Workers = 0,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a running Dask scheduler.", metavar="ADDRESS")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for cells, table, figures and page.")] = Path(
         "fig1"
     ),
-    seed: Annotated[
-        int, typer.Option(help="Root of all random numbers.", min=0, max=o.LARGEST_SEED)
-    ] = 0,
+    seed: RootSeed = 0,
     debug: o.Debug = False,
 ) -> None:
     """Training loss, test loss and generalization error of MC, KMC and KKMCEX against N.
@@ -71,6 +74,70 @@ def reproduce_fig1(
     """
     with Session(debug=debug):
         _reproduce_fig1(quick, sizes, realizations, snr, methods, workers, scheduler, out, seed)
+
+
+@reproduce_app.command("referee", cls=Command)
+def reproduce_referee(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Seconds: small matrices, few realisations.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for page, tables and pictures.")] = Path(
+        "referee"
+    ),
+    seed: RootSeed = 0,
+    debug: o.Debug = False,
+) -> None:
+    """What a referee of the paper would ask, answered by experiments.
+
+    Exact complexities beside every bound, wrong side information, how many observations each
+    method needs, and whether a bound ranks methods or kernels as their losses do.
+    """
+    with Session(debug=debug):
+        from kronfill.paper.referee.study import (
+            RefereePlan,
+            quick_referee,
+            run_referee,
+            write_referee,
+        )
+
+        plan = quick_referee(seed) if quick else RefereePlan(seed=seed)
+        with progress_bar(console) as progress:
+            study = run_referee(plan, progress)
+        page = write_referee(study, out)
+        for question, _, answer in study.answers:
+            console.print(f"[bold]{question}[/bold]\n{answer}", highlight=False)
+        console.print(f"Page:  {page}", highlight=False)
+
+
+@reproduce_app.command("constants", cls=Command)
+def reproduce_constants(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="N up to 400, a few realisations.")
+    ] = False,
+    sizes: Sizes = None,
+    realizations: Realizations = None,
+    workers: Workers = 0,
+    out: Annotated[Path, typer.Option(help="Folder for cells, table and picture.")] = Path(
+        "constants"
+    ),
+    seed: RootSeed = 0,
+    debug: o.Debug = False,
+) -> None:
+    """Figure 1 for other values of the two constants that the paper does not state.
+
+    A run that was interrupted goes on where it was: call the same command again.
+    """
+    with Session(debug=debug):
+        from kronfill.paper.pairs import pairs_plan, run_pairs, what_hangs_on_it, write_pairs
+        from kronfill.paper.running.backends import backend_for
+        from kronfill.paper.running.runner import RunWatcher
+
+        plan = _plan(pairs_plan(quick, seed), sizes, realizations, None, None)
+        backend = backend_for(workers or os.cpu_count() or 1, None)
+        with progress_bar(console) as progress:
+            found = run_pairs(plan, out, backend, RunWatcher(progress))
+        page = write_pairs(found, out)
+        console.print(f"{what_hangs_on_it(found)}\nPage:  {page}", highlight=False)
 
 
 def _reproduce_fig1(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kronfill._atomic import Publication
-from kronfill.cli.inputs import ask_pairs, read_sides
+from kronfill.cli.inputs import AxisFiles, ask_pairs, read_sides
 from kronfill.cli.options import MethodOptions, SideOptions, StreamingOptions, TableOptions
 from kronfill.cli.outputs import check_outputs, named_as, save_model, write_table
 from kronfill.cli.progress import PassProgress
@@ -20,7 +20,6 @@ from kronfill.cli.targets import OutputOptions
 from kronfill.completion.streamed_problem import StreamedProblem
 from kronfill.completion.streamed_table import StreamedCompletion
 from kronfill.data.reading.entry_files import Roles, are_numbers
-from kronfill.data.reading.side_files import SideFile
 from kronfill.errors import ParameterError
 from kronfill.streaming.distributed import Distributed
 from kronfill.streaming.long_table import ParquetTable
@@ -145,18 +144,19 @@ def _read(
         for side, column in zip(sides, (names.row, names.col), strict=True)
     )
     problem = StreamedProblem.of(
-        table, rows, cols, model.method, mu=model.weight, center=model.effects
-    )
+        table, rows, cols, model.method, mu=model.weight, center=model.effects,
+        kinds=options.feature_kinds or None,
+    )  # fmt: skip
     for side, axis in zip(sides, problem.axes, strict=True):
         if side is not None and axis.labels is None:
             session.note(
                 f"The table names its {axis.name}s by integer codes: 0 is {side.labels[0]!r}, the "
-                f"first of {side.table.path}."
+                f"first of {side.files[0].table.path}."
             )
     session.fact(
         table={"path": source.description, "files": len(source.paths), "lines": table.lines},
         side_information={
-            name: {"path": side.table.path, "kind": side.kind, "found": side.words}
+            name: side.facts
             for name, side in zip(("rows", "columns"), sides, strict=True)
             if side is not None
         },
@@ -164,7 +164,7 @@ def _read(
     return problem
 
 
-def _built(side: SideFile, kind: str) -> Any:
+def _built(side: AxisFiles, kind: str) -> Any:
     """The side information; labels are numbers where the table and the file have nothing else."""
     return side.build(kind in ("integer", "number") and are_numbers(side.labels))
 
@@ -209,14 +209,16 @@ def _count(problem: StreamedProblem, table: Path | None, pairs: Any) -> int:
 def _noted(problem: StreamedProblem, sides: SideOptions, model: MethodOptions) -> dict[str, Any]:
     """All that the answer depends on, by the options' names."""
     rows, cols = (
-        None if path is None else blake2b(path.read_bytes(), digest_size=16).hexdigest()
-        for path in sides.paths
+        ", ".join(blake2b(path.read_bytes(), digest_size=16).hexdigest() for _, path in some)
+        for some in sides.files
     )
     return {
         TABLE: problem.table.fingerprint(),
         "--rows": rows,
         "--cols": cols,
-        "how --rows and --cols are read": repr((sides.kinds, sides.indices, sides.ignored)),
+        "how --rows and --cols are read": repr(
+            (sides.kinds, sides.indices, sides.ignored, sides.feature_kinds)
+        ),
         "--impute": sides.impute,
         "--method": model.method,
         "--mu": model.mu,
@@ -313,6 +315,8 @@ def _counted(blocks: Iterator[Any], say: Any) -> Iterator[Any]:
 _WHY = {
     "report": "--report needs all observations in memory: take a part of the lines as a table of "
     "its own and write its report, or measure it with 'kronfill evaluate'.",
+    "certify": "--certify needs all observations in memory: take a part of the lines as a table of "
+    "its own and certify that.",
     "details": "--details is for wide tables; the output of a long one has a status in each line.",
     "index": "--index is for wide tables; a streamed table is long: name its columns with "
     "--row-column and --col-column.",
@@ -329,10 +333,21 @@ _WHY = {
     "columns off the values beforehand.",
     "intervals": "A streamed fit has no intervals: leave --intervals out, or complete a part of "
     "the table in memory.",
+    "likelihood": "--likelihood needs all observations in memory: take a part of the lines as a "
+    "table of its own, or stream the values as numbers.",
+    "negatives": "--negatives needs all observations in memory: draw zeros beforehand.",
+    **dict.fromkeys(
+        ("range", "round", "transform"),
+        "--range, --round and --transform need the table in memory: leave them out, and change "
+        "predictions where they are used.",
+    ),
+    "by": "A streamed fit has no intervals: leave --by out, or complete a part of the table in "
+    "memory.",
 }
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "layout": ("long",), "duplicates": ("error",), "unmatched": ("error",),
-    "method": ("kkmcex", "rrmcex"), "center": ("mean", "none"), "intervals": ("auto", "none"),
+    "method": ("auto", "kkmcex", "rrmcex"), "center": ("auto", "mean", "none"),
+    "intervals": ("auto", "none"), "likelihood": ("gaussian",), "negatives": ("none",),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Charts as inline SVG: a curve over a logarithmic axis, and predicted against observed."""
+"""Charts as inline SVG: the error along mu, predicted against observed, calibration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from kronfill.report.html.formats import written
 
-__all__ = ["curve_chart", "scatter_chart"]
+__all__ = ["calibration_chart", "curve_chart", "scatter_chart"]
 
 WIDTH, HEIGHT = 360, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 42
@@ -68,6 +68,32 @@ def scatter_chart(observed: Sequence[float], predicted: Sequence[float], label: 
     )
     group = f'<g class="{"few" if len(observed) < FEW else "many"}">{dots}</g>'
     return _svg([_frame(x, x_ticks, y, y_ticks, "observed", "predicted"), line, group], label)
+
+
+def calibration_chart(
+    groups: Sequence[tuple[float, float, float]],
+    label: str,
+    names: tuple[str, str],
+    whole: Sequence[float] = (),
+) -> str:
+    """What was said of entries with similar predictions, what they were, and a margin of chance.
+
+    ``whole`` are values that both axes have in any case.
+    """
+    ends = [end for said, seen, margin in groups for end in (said, seen - margin, seen + margin)]
+    low, high = min([*ends, *whole]), max([*ends, *whole])
+    x, x_ticks = _axis(low, high, LEFT, WIDTH - RIGHT)
+    y, y_ticks = _axis(low, high, HEIGHT - BOTTOM, TOP)
+    marks = "".join(
+        f'<line class="axis" x1="{x(a):.1f}" x2="{x(a):.1f}" y1="{y(b - m):.1f}" '
+        f'y2="{y(b + m):.1f}"/><circle class="best" r="4" cx="{x(a):.1f}" cy="{y(b):.1f}"/>'
+        for a, b, m in groups
+    )
+    line = (
+        f'<line class="mark" x1="{x(low):.1f}" y1="{y(low):.1f}" '
+        f'x2="{x(high):.1f}" y2="{y(high):.1f}"/>'
+    )
+    return _svg([_frame(x, x_ticks, y, y_ticks, *names), line, marks], label)
 
 
 def _svg(body: list[str], label: str) -> str:

@@ -7,11 +7,12 @@ from importlib.resources import files
 from typing import Any
 
 from kronfill.report.content import Report, plain
+from kronfill.report.html.accuracy import accuracy_section
 from kronfill.report.html.formats import Numbers
+from kronfill.report.html.opening import opening
 from kronfill.report.html.pictures import STATUS, VALUES, WIDTHS, palette
 from kronfill.report.html.pieces import TITLES
 from kronfill.report.html.sections import (
-    accuracy_section,
     data_section,
     entries_section,
     environment_section,
@@ -56,7 +57,8 @@ def page(report: Report) -> str:
     }
     return (
         f"{HEAD}<title>Completed table</title>\n<style>{_file('report.css')}</style></head>\n"
-        f"<body>\n<header><h1>{title}</h1>{_summary(n, findings)}{_contents()}</header>\n<main>\n"
+        f"<body>\n<header><h1>{title}</h1>{opening(n)}{_summary(n, findings)}{_contents()}</header>"
+        "\n<main>\n"
         + "\n".join(sections)
         + "\n</main>\n<footer>Written by kronfill. The page is complete in itself: it loads "
         "nothing and sends nothing.</footer>\n"

@@ -5,16 +5,15 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from kronfill.estimators.explain import CANCELS
-from kronfill.report.html.charts import curve_chart, scatter_chart
+from kronfill.estimators.gaussian_process.explain import CANCELS
+from kronfill.report.html.charts import curve_chart
 from kronfill.report.html.formats import Numbers
 from kronfill.report.html.pictures import STATUS, palette
-from kronfill.report.html.pieces import fact_table, scrolling, section, table
+from kronfill.report.html.pieces import fact_table, section, table
 from kronfill.report.html.viewer import picture
-from kronfill.report.verdicts import WHAT, Finding, part_verdict
+from kronfill.report.verdicts import Finding
 
 __all__ = [
-    "accuracy_section",
     "data_section",
     "entries_section",
     "environment_section",
@@ -23,6 +22,9 @@ __all__ = [
 ]
 
 METHODS = {
+    "AutoMC": "Each entry is predicted in up to three ways: from a few hidden factors of its row "
+    "and column, from measured entries of rows and columns that resemble its own, and from both; "
+    "the mix is the one that predicted hidden entries best.",
     "KKMCEX": "Each entry is predicted from all measured entries, each counting as much as its row "
     "and its column resemble those of the entry. This also works for rows and columns in which "
     "nothing was measured, if something is known about them.",
@@ -31,11 +33,24 @@ METHODS = {
     "is known about them.",
     "KMC": "Every row and every column is described by a few hidden factors, similar items by "
     "similar ones; an entry is the product of both.",
+    "BayesianKMC": "Every row and every column is described by a few hidden factors, similar items "
+    "by similar ones as far as the table bears that out; an entry is the product of both. How many "
+    "factors, how similar, and how much noise is learned.",
     "IMC": "Every row and every column is described by a few hidden factors that are computed from "
     "its features; an entry is the product of both.",
     "MC": "Every row and every column is described by a few hidden factors, learned from the table "
     "alone; an entry is the product of both. A row or column in which nothing was measured gets "
     "the general level: nothing is known about it.",
+}
+METHODS["KKMCEXClassifier"] = METHODS["KKMCEXPoisson"] = METHODS["KKMCEX"]
+LINKS = {
+    "gaussian": "",
+    "bernoulli": " Values are 0 and 1: a link, learned from entries that were hidden, makes of "
+    "this the probability of 1.",
+    "poisson": " Values are counts: a link, learned from entries that were hidden, makes of this "
+    "the expected count.",
+    "ordinal": " Values are ordered levels: a link, learned from entries that were hidden, makes "
+    "of this the probability of each level, and the expected rating.",
 }
 CENTERS = {
     "none": "none",
@@ -43,16 +58,6 @@ CENTERS = {
     "rows": "mean and row effects",
     "cols": "mean and column effects",
     "both": "mean, row and column effects",
-}
-SCHEMES = {
-    "folds": "Measured by cross-validation: {folds} times a part of the entries (then of the rows, "
-    "then of the columns) was hidden, the method fitted to the rest with the same ridge weight, "
-    "and the hidden part predicted (seed {seed}). RMSE is the typical error, MAE the mean absolute "
-    "error, both in the units of the table; R² is the share of the variation that is explained.",
-    "hold-out": "Measured once: a tenth of the rows, of the columns and of the other entries was "
-    "hidden, the method fitted to the rest with the same ridge weight, and the hidden part "
-    "predicted (seed {seed}). RMSE is the typical error, MAE the mean absolute error, both in the "
-    "units of the table; R² is the share of the variation that is explained.",
 }
 UNCERTAIN = (
     "Entries that were not measured, widest interval first, one for each row. Measuring them would "
@@ -124,25 +129,56 @@ def method_section(n: Numbers, verdict: Finding) -> str:
         ("how it ended", n.show("method.status", "t")),
         ("error on the data it was fitted to (RMSE)", n.show("method.train_rmse")),
     ]
+    if method["hidden_deviance"] is not None:
+        lines.append(
+            ("deviance of the entries hidden for the link", n.show("method.hidden_deviance"))
+        )
     if method["signal_std"] is not None:
         lines += [
             ("size of the signal (standard deviation)", n.show("method.signal_std")),
             ("size of the noise (standard deviation)", n.show("method.noise_std")),
         ]
     body = (
-        f"<p>{METHODS[method['name']]}</p>"
+        f"<p>{METHODS[method['name']]}{LINKS[method['likelihood']]}</p>"
         f'<div class="grid"><div>{fact_table("Method and parameters", lines)}</div>'
-        f"<div>{_curve(n)}</div></div>"
+        f"<div>{_curve(n)}</div></div>{_sources(n)}"
     )
     return section("method", verdict, body)
+
+
+def _sources(n: Numbers) -> str:
+    """What each source is worth."""
+    if not n.tree["sources"]:
+        return ""
+    about = {"rows": "rows", "cols": "columns", "both": "what the entries say about each other"}
+
+    def loss(at: str, name: str, error: str) -> str:
+        if n.get(f"{at}.{name}") is None:
+            return "–"
+        return f"{n.show(f'{at}.{name}')} ± {n.show(f'{at}.{error}')}"
+
+    lines = []
+    for k, one in enumerate(n.tree["sources"]):
+        at = f"sources.{k}"
+        losses = loss(at, "loss", "loss_error"), loss(at, "new_loss", "new_error")
+        share = n.show(f"{at}.share", "%")
+        lines.append((about[one["axis"]], n.show(f"{at}.label", "t"), share, *losses))
+    head = ("about", "source", "share of the predicted variance",
+            "error without it grows by", "for new rows or columns by")  # fmt: skip
+    return (
+        table("What each source is worth", head, lines, 3)
+        + '<p class="note">Errors (RMSE) are those on hidden entries, and on hidden rows (columns '
+        "for a source about columns), with their standard errors; nothing is chosen again when a "
+        "source is left out.</p>"
+    )
 
 
 def _curve(n: Numbers) -> str:
     path = n.tree["path"]
     if path is None:
         return (
-            '<p class="note">There is no curve of the error along the ridge weight: too few '
-            "measurements can be left out.</p>"
+            '<p class="note">There is no curve of the error along the ridge weight: not for this '
+            "method, or too few measurements can be left out.</p>"
         )
     title = {
         "loo": "Leave-one-out error: each measurement is predicted from the others",
@@ -165,54 +201,6 @@ def _curve(n: Numbers) -> str:
     )
 
 
-def accuracy_section(n: Numbers, verdict: Finding) -> str:
-    """Accuracy by cross-validation, for known and for new rows and columns."""
-    found = n.tree["accuracy"]
-    if not found["parts"]:
-        body = (
-            "<p>There are too few measurements to hide some and predict them from the others. "
-            "How good the predictions are is not known.</p>"
-        )
-        return section("accuracy", verdict, body)
-    scheme = SCHEMES[found["scheme"]].format(
-        folds=n.show("accuracy.folds", "i"), seed=n.show("accuracy.seed", "i")
-    )
-    parts = [_part(n, k, part) for k, part in enumerate(found["parts"])]
-    body = f'<p class="note">{scheme}</p><div class="cards">{"".join(parts)}</div>'
-    return section("accuracy", verdict, body)
-
-
-def _part(n: Numbers, k: int, part: dict[str, Any]) -> str:
-    at = f"accuracy.parts.{k}"
-    names = (("method", n.show("method.name", "t")), ("mean", "mean of all values"),
-             ("effects", "row and column averages"))  # fmt: skip
-    rows = "".join(
-        f'<tr{" class=own" if key == "method" else ""}><th scope="row">{name}</th>'
-        + "".join(f'<td class="num">{n.show(f"{at}.{key}.{what}", form)}</td>'
-                  for what, form in (("rmse", "g"), ("mae", "g"), ("r2", "r")))
-        + "</tr>"
-        for key, name in names
-    )  # fmt: skip
-    head = '<tr><th scope="col">predicted by</th>' + "".join(
-        f'<th scope="col" class="num">{name}</th>' for name in ("RMSE", "MAE", "R²")
-    )
-    scores = scrolling(
-        f"<table><caption>{n.show(f'{at}.count', 'i')} hidden entries</caption>"
-        f"<thead>{head}</tr></thead><tbody>{rows}</tbody></table>",
-        f"Accuracy: {WHAT[part['kind']]}",
-    )
-    chart = scatter_chart(
-        part["observed"], part["predicted"], f"Predicted against observed: {WHAT[part['kind']]}"
-    )
-    word = part_verdict(n, k)
-    return (
-        f'<article class="card"><h3>{WHAT[part["kind"]].capitalize()}</h3>'
-        f'<p class="lead {word.tone}">{word.text}</p>{scores}'
-        f"<figure>{chart}<figcaption>Predicted while hidden, against observed; on the dashed line "
-        "both agree.</figcaption></figure></article>"
-    )
-
-
 def entries_section(n: Numbers, verdict: Finding) -> str:
     """Why the most uncertain and the most surprising entries are predicted as they are."""
     blocks = []
@@ -227,7 +215,11 @@ def entries_section(n: Numbers, verdict: Finding) -> str:
         '<p class="note">The tables take each prediction apart: its parts add up to it. A '
         "measurement that is lower than its neighbours make one expect pulls down what resembles "
         "it, so that parts may be negative.</p>"
-        if any(entry["parts"] for key in ("uncertain", "surprising") for entry in n.tree[key])
+        if any(
+            entry["parts"] and entry["explained"]
+            for key in ("uncertain", "surprising")
+            for entry in n.tree[key]
+        )
         else ""
     )
     return section("entries", verdict, how + "".join(blocks))
@@ -245,6 +237,9 @@ def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
             f"Measured {n.show(f'{at}.observed')}; predicted {n.show(f'{at}.left_out')} while it "
             f"was hidden, {n.show(f'{at}.predicted')} now that it counts."
         )
+    head = f"<h3>{n.show(f'{at}.row', 't')} × {n.show(f'{at}.column', 't')}</h3><p>{text}</p>"
+    if not entry["explained"]:
+        return f'<article class="card">{head}</article>'
     lines = [("general level", "", "", n.show(f"{at}.base"))]
     for key, name in (("row_effect", "its row"), ("column_effect", "its column")):
         if entry[key]:
@@ -258,8 +253,8 @@ def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
         )  # fmt: skip
     rest = "all other measurements" if entry["parts"] else "what its row and column share"
     lines.append((rest, "", "", n.show(f"{at}.rest")))
-    head = ("comes from", "measured", "similarity", "adds")
-    origin = table("Where the prediction comes from", head, lines, numbers=3)
+    names = ("comes from", "measured", "similarity", "adds")
+    origin = table("Where the prediction comes from", names, lines, numbers=3)
     warning = ""
     if (entry["cancellation"] or 0.0) > CANCELS:
         warning = (
@@ -267,10 +262,7 @@ def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
             f"{n.show(f'{at}.cancellation')} times what there is to explain, so that none of them "
             "tells where the prediction comes from. With a larger mu they are smaller.</p>"
         )
-    return (
-        f'<article class="card"><h3>{n.show(f"{at}.row", "t")} × {n.show(f"{at}.column", "t")}'
-        f"</h3><p>{text}</p>{origin}{warning}</article>"
-    )
+    return f'<article class="card">{head}{origin}{warning}</article>'
 
 
 def guarantee_section(n: Numbers, verdict: Finding) -> str:
@@ -292,6 +284,9 @@ def guarantee_section(n: Numbers, verdict: Finding) -> str:
         ("probability that the statement fails", n.show("guarantee.delta", "%")),
         ("bound on the mean square error", n.show("guarantee.value")),
         ("bound on its root (RMSE)", n.show("guarantee.rmse")),
+        ("variance of the measured values", n.show("guarantee.variance")),
+        ("mean square error on entries set aside", n.show("guarantee.holdout_loss")),
+        ("what theorems about the class of models give", n.show("guarantee.class_value")),
         ("mean square error on the measured entries", n.show("guarantee.train_loss")),
         *((f"part: {escape(name)}", n.show(f"guarantee.terms.{name}")) for name in found["terms"]),
     ]  # fmt: skip
@@ -299,8 +294,11 @@ def guarantee_section(n: Numbers, verdict: Finding) -> str:
         (n.show(f"guarantee.assumptions.{k}.0", "t"), n.show(f"guarantee.assumptions.{k}.1", "t"))
         for k, _ in enumerate(found["assumptions"])
     ]
+    new = ""
+    if found["new_sentence"] is not None:
+        new = f"<p>{n.show('guarantee.new_sentence', 't')}</p>"
     body = (
-        f"<p>{n.show('guarantee.sentence', 't')}</p>{fact_table('The bound', lines)}"
+        f"<p>{n.show('guarantee.sentence', 't')}</p>{new}{fact_table('The bound', lines)}"
         f"{table('What it assumes', ('assumption', 'here'), assumed)}"
     )
     return section("certificate", verdict, body)

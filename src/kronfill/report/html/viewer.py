@@ -10,7 +10,7 @@ import numpy as np
 from kronfill.report.cells import decoded
 from kronfill.report.html.formats import Numbers
 from kronfill.report.html.pictures import STATUS, VALUES, WIDTHS, Color, palette, png_uri
-from kronfill.report.html.pieces import section
+from kronfill.report.html.pieces import section, table
 from kronfill.report.verdicts import Finding
 
 __all__ = ["picture", "table_section"]
@@ -51,8 +51,23 @@ def table_section(n: Numbers, verdict: Finding) -> str:
         f"<p>{size} {sure}</p>{_viewer(n)}"
         f'<div class="static">{_legends(n)["completed"]}{filled}</div>'
         f'<div class="static">{_legends(n)["uncertainty"] if unsure else ""}{unsure}</div>'
+        f"{_coverage(n)}"
     )
     return section("table", verdict, body)
+
+
+def _coverage(n: Numbers) -> str:
+    """How often intervals hold, group by group."""
+    count = len(n.tree["uncertainty"]["coverage"])
+    if not count:
+        return ""
+    lines = []
+    for k in range(count):
+        at = f"uncertainty.coverage.{k}"
+        shares = [n.show(f"{at}.entries", "i"), n.show(f"{at}.coverage", "%")]
+        lines.append([n.show(f"{at}.group", "t"), *shares, n.show(f"{at}.width")])
+    head = ("known rows and columns", "hidden entries", "inside", "median width")
+    return table("How often the intervals hold", head, lines, numbers=3)
 
 
 def _viewer(n: Numbers) -> str:
