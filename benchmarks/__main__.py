@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import report, speed
+from benchmarks import practical, practical_report, report, speed
 from benchmarks.peers import ROOT
 
 
@@ -19,14 +19,24 @@ def main() -> None:
     parser.add_argument(
         "--redraw", action="store_true", help="measure nothing: page and picture from the JSON"
     )
+    parser.add_argument(
+        "--only", choices=("speed", "practical"), help="one of the two benchmarks of the page"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with what an earlier run of practical kept"
+    )
     options = parser.parse_args()
     out = options.out or ROOT / "results"
     docs = options.out or ROOT.parent / "docs"
+    how = {"small": options.quick, "with_peers": not options.no_peers}
+    if options.only != "practical":
+        results = speed.redraw(out, docs) if options.redraw else speed.main(out, docs, **how)
+        print("\n" + report.tables(results))
     if options.redraw:
-        results = speed.redraw(out, docs)
-    else:
-        results = speed.main(out, docs, small=options.quick, with_peers=not options.no_peers)
-    print("\n" + report.tables(results))
+        practical.redraw(out, docs)
+    elif options.only != "speed":
+        found = practical.main(out, docs, **how, resume=options.resume)
+        print("\n" + practical_report.tables(found))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ REQUIREMENTS = {
     "scipy": ("numpy", "scipy"),
     "scikit-learn": ("numpy", "scipy", "scikit-learn"),
     "botorch": ("numpy", "torch==2.13.0", "botorch==0.18.1"),
+    "smurff": ("numpy", "scipy", "smurff"),
+    "myfm": ("numpy", "scipy", "setuptools<81", "myfm"),  # it asks pkg_resources for its version
     # Its build needs these, and its import threadpoolctl, but it asks for none of them.
     "cmfrec": (
         "numpy", "scipy", "pandas", "threadpoolctl", "cython", "setuptools", "cmfrec",

@@ -9,16 +9,34 @@ from functools import partial
 from pathlib import Path
 
 from kronfill.errors import ConvergenceWarning
-from studies import active_choice, bixi, conformal_coverage, drug_response, page, seattle
-from studies.common import RESULTS, save
+from studies import (
+    active_choice,
+    bixi,
+    certificates,
+    conformal_coverage,
+    defaults,
+    drug_response,
+    likelihoods,
+    page,
+    seattle,
+    uneven_coverage,
+)
+from studies.common import RESULTS, load, save
 
 STUDIES = {
+    "defaults": defaults.run,
     "seattle": seattle.run,
     "drug_response": drug_response.run,
     "bixi": bixi.run,
+    "likelihoods": likelihoods.run,
     "conformal_drug": partial(conformal_coverage.run, "drug"),
     "conformal_bixi": partial(conformal_coverage.run, "bixi"),
     "conformal_seattle": partial(conformal_coverage.run, "seattle"),
+    "certificates": certificates.run,
+    "uneven_made_up": uneven_coverage.run,
+    "uneven_new": uneven_coverage.run_new,
+    "uneven_auto": uneven_coverage.run_auto,
+    "uneven_real": uneven_coverage.run_real,
     "active_drug": partial(active_choice.run, "drug"),
     # Designed after a look at seeds 0 to 9 of the design for drug response, so others are taken.
     "active_bixi": partial(active_choice.run, "bixi", seeds=range(100, 120), start=50, batch=25),
@@ -45,6 +63,10 @@ def main():
         print(f"{name} ...", flush=True)
         save(STUDIES[name](quick=options.quick), name, options.out)
     page.write(options.page, options.out)
+    if options.out == RESULTS:
+        page.write(uneven_coverage.PAGE, found=uneven_coverage.tables())
+        uneven_coverage.draw(load("uneven_made_up"), load("uneven_real"), uneven_coverage.PICTURE)
+        page.write(defaults.PAGE, found=defaults.tables())
     print("\n\n".join(page.tables(options.out).values()))
 
 

@@ -18,8 +18,12 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Folder and output of a quick run."""
-    out = tmp_path_factory.mktemp("speed")
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--no-peers", "--out", str(out)]
+    return quick_run("speed", tmp_path_factory.mktemp("speed"))
+
+
+def quick_run(name, out):
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--no-peers", "--only", name]
+    command += ["--out", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return out, done.stdout
@@ -48,6 +52,21 @@ def test_page_and_picture(run):
     assert "| 3,000 | 100 |" in page
     assert "| 3,000 | 100 |" in printed
     assert (folder / "figures" / "speed.png").stat().st_size > 20_000
+
+
+@pytest.mark.slow
+def test_practical_goes_through_everything(tmp_path):
+    quick_run("speed", tmp_path)  # makes the page
+    folder, printed = quick_run("practical", tmp_path)
+    (row,) = json.loads((folder / "practical.json").read_text())["tables"]
+    parts = [row[part] for part in ("fixed", "complete", "kmc", "evaluate")]
+    assert [part["failed"] for part in parts if "failed" in part] == []
+    assert [fit["mu"] for fit in row["fixed"]["fits"]] == [1.0, 0.1, 0.01]
+    assert all(fit["residual"] <= 1e-6 for fit in row["fixed"]["fits"])
+    page = (folder / "speed.md").read_text()
+    assert "### Seconds, everything chosen" in page
+    assert "### Seconds, everything chosen" in printed
+    assert (folder / "figures" / "practical.png").stat().st_size > 10_000
 
 
 def test_what_is_around_the_tables_stays(run, tmp_path):

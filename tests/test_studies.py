@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,7 @@ if not (ROOT / "studies").is_dir():
 sys.path.insert(0, str(ROOT))
 command, common, page = (import_module(f"studies.{n}") for n in ("__main__", "common", "page"))
 active_choice, conformal_coverage = page.active_choice, page.conformal_coverage
+certificates = page.certificates
 bixi, drug_response, seattle = page.bixi, page.drug_response, page.seattle
 
 # As in the command: an alternating method that stops at its limit is as good as its error says.
@@ -34,6 +36,11 @@ def data_there(load):
 
 needs_seattle = pytest.mark.skipif(
     not data_there(kf.datasets.load_seattle), reason="the Seattle data are not here"
+)
+likelihoods = import_module("studies.likelihoods")
+needs_davis = pytest.mark.skipif(
+    not (Path(os.environ.get("KRONFILL_DATA", "")) / "davis").is_dir(),
+    reason="the Davis data are not here",
 )
 needs_drugs = pytest.mark.skipif(
     not data_there(kf.datasets.load_drug_response), reason="the drug response data are not here"
@@ -91,6 +98,26 @@ def test_intervals_cover_bixi():
     assert rows[0]["width"] < rows[1]["width"]
 
 
+def test_certificates_of_bixi_are_short_and_hold():
+    result = certificates.run(quick=True, draws=100)
+    (row,) = result["rows"]
+    assert row["truth"] <= row["value"] < row["by_class"]
+    assert row["margin"] < 0.5 * row["classical"]
+    assert all(one["failed"] <= 0.064 for one in result["failures"])
+    assert "| BIXI | 1,500 | 150 |" in certificates.table(result)
+
+
+def test_the_certificates_that_are_kept_are_short_and_hold():
+    """The margins of an earlier trial are reached, and no kind of losses fails too often."""
+    result = common.load("certificates")
+    for row, goal in zip(result["rows"], (7.4, 0.100, 18.9), strict=True):
+        assert row["truth"] <= row["value"]
+        assert row["margin"] <= goal
+        assert row["margin"] <= 0.3 * row["classical"]
+    assert all(one["failed"] <= 0.064 and one["draws"] == 1000 for one in result["failures"])
+    assert result["folds"]["by_folds"] >= result["folds"]["single"]
+
+
 @needs_drugs
 def test_suggested_entries_are_worth_more_than_random_ones():
     result = active_choice.run("drug", quick=True)
@@ -100,6 +127,18 @@ def test_suggested_entries_are_worth_more_than_random_ones():
 
 
 # What they share.
+
+
+@needs_davis
+def test_active_drugs_are_ranked_and_probabilities_are_shares():
+    rows = likelihoods.davis(quick=True)
+    assert {row["split"] for row in rows} == {"known drugs", "new drugs"}
+    for row in rows:
+        assert 0.5 < row["auc"] <= 1
+        assert len(row["said"]) == len(row["seen"]) == likelihoods.BINS
+    ours = {row["split"]: row for row in rows if row["method"] == "KKMCEXClassifier"}
+    assert ours["known drugs"]["auc"] > 0.8
+    assert "average precision" in likelihoods.table({"davis": rows, "bixi": [], "flixster": []})
 
 
 def test_effects_are_means_in_a_complete_table():
@@ -136,6 +175,14 @@ def test_the_page_tells_what_the_files_say(tmp_path):
     assert copy.read_text(encoding="utf-8") == page.PAGE.read_text(encoding="utf-8")
 
 
+def test_the_page_of_intervals_tells_what_the_files_say(tmp_path):
+    study = import_module("studies.uneven_coverage")
+    copy = tmp_path / "intervals.md"
+    copy.write_text(study.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    page.write(copy, found=study.tables())
+    assert copy.read_text(encoding="utf-8") == study.PAGE.read_text(encoding="utf-8")
+
+
 def test_prose_stays_and_a_missing_place_is_an_error(tmp_path):
     curves = {name: [[2.0, 1.0], [2.0, 1.5]] for name in active_choice.STRATEGIES}
     made = {"data": "BIXI", "sizes": [1, 2]} | curves
@@ -165,7 +212,7 @@ def test_one_study_from_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["studies", "nothing"])
     with pytest.raises(SystemExit):
         command.main()
-    assert "there are seattle" in capsys.readouterr().err
+    assert "there are defaults" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not common.load("seattle"), reason="no results are kept here")
@@ -192,3 +239,19 @@ def test_what_is_claimed_of_the_kept_results():
         found = rmse(row for row in bixi_rows if row["split"] == split)
         assert found[bixi.METHOD] < 0.7 * found["row + column effects"]
         assert found[bixi.METHOD] < 0.7 * found[f"{bixi.METHOD}, stations shuffled"]
+
+
+def test_weighted_intervals_hold_on_uneven_masks_in_the_study():
+    rows = import_module("studies.uneven_coverage").run(quick=True)["rows"]
+    found = {(row["mask"], row["method"], row["way"]): row for row in rows}
+    for method in ("KKMCEX", "MC"):
+        at = ("popularity, uneven noise", method)
+        assert found[(*at, "plain")]["coverage"] < 0.82
+        for way in ("weighted", "weighted, learned"):  # 4 splits: about four standard errors
+            assert abs(found[(*at, way)]["coverage"] - 0.9) < 0.05
+        learned = found[(*at, "weighted, learned")]
+        assert learned["least_observed"] > found[(*at, "plain")]["least_observed"] + 0.15
+    rows = import_module("studies.uneven_coverage").run_new(quick=True)["rows"]
+    found = {(row["mask"], row["method"], row["way"]): row for row in rows}
+    for kind in ("new row", "new column"):
+        assert found[("uniform", "KKMCEX", f"{kind}, split")]["coverage"] > 0.85
