@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from typing import Any
 
@@ -60,6 +61,14 @@ def bare_attributes(
         lines.clear()
 
 
+def without_foreign_labels(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Keep the words of references to pages of scikit-learn, in methods that are its own."""
+    if getattr(obj, "__module__", "").startswith("sklearn."):
+        lines[:] = [re.sub(r":ref:`([^`<]*?) *<[^`]*>`", r"\1", line) for line in lines]
+
+
 def without_last_blank(app: Any, name: str, source: list[str]) -> None:
     """Drop the blank line at the end of an example, which only doctest needs."""
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
@@ -89,5 +98,6 @@ def setup(app: Any) -> None:
     """Connect the functions above."""
     app.connect("autodoc-skip-member", skip_routing)
     app.connect("autodoc-process-docstring", bare_attributes)
+    app.connect("autodoc-process-docstring", without_foreign_labels)
     app.connect("source-read", without_last_blank)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))
