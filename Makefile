@@ -9,7 +9,7 @@ OLDEST := .venv-oldest
 .PHONY: help demo test test-slow test-oldest lint types layers doctest tests bench studies docs clean
 
 help:
-	@echo "make demo         fit every method to real data and draw the result (under a minute)"
+	@echo "make demo         fit every method to real data and draw the result (about a minute)"
 	@echo "make test         lint, types, import layers, doctests, tests"
 	@echo "make test-slow    what needs a long run"
 	@echo "make test-oldest  the tests with the oldest releases that pyproject.toml allows"
@@ -55,13 +55,13 @@ layers: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 doctest: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest --doctest-modules src tools README.md docs --doctest-glob="*.md" -q
+	$(BIN)/python -m pytest --doctest-modules src tools README.md docs --doctest-glob="*.md" -q -n $(JOBS)
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) -q
 
 test-slow: $(VENV)/.installed-dev $(VENV)/.installed-docs
-	$(BIN)/python -m pytest -m slow -q
+	$(BIN)/python -m pytest -m slow -q -n $(JOBS)
 
 # What Numba compiled is kept apart: either environment would throw away that of the other.
 # Left out for time: what is no part of the package, and statistics over hundreds of fits.

@@ -77,7 +77,7 @@ def test_docstrings_name_every_parameter_and_have_an_example(name):
         assert told == wanted
 
 
-@pytest.mark.parametrize("name", ["KKMCEX", "RRMCEX", "KMC", "IMC", "MC"])
+@pytest.mark.parametrize("name", ["KKMCEX", "RRMCEX", "KMC", "IMC", "MC", "BayesianKMC"])
 def test_methods_of_estimators_are_documented(name):
     for method in ("fit", "predict", "predict_matrix", "extrapolate", "score"):
         doc = FunctionDoc(getattr(getattr(kf, name), method))

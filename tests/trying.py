@@ -72,8 +72,9 @@ def asked_of(model):
     if hasattr(est, "observations_"):
         asked["fit_again"] = lambda: method_of(again()).fit(est.observations_)
     if hasattr(est, "predict_std"):
+        asked["std"] = lambda: est.predict_std(pairs[:5])
+    if hasattr(est, "fold_in"):
         asked |= {
-            "std": lambda: est.predict_std(pairs[:5]),
             "explain": lambda: est.explain(0, 0),
             "suggest": lambda: est.suggest(2),
             "partial_fit": lambda: method_of(again()).partial_fit([[0, 0]], [1.0]),

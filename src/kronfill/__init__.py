@@ -13,9 +13,24 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from kronfill import bounds, errors, kernels, report, selection, solvers
+    from kronfill.auto.model import AutoMC
     from kronfill.completion import Completion, complete
     from kronfill.data import Observations, datasets
-    from kronfill.estimators import IMC, KKMCEX, KMC, MC, RRMCEX, ConformalRegressor
+    from kronfill.estimators import (
+        IMC,
+        KKMCEX,
+        KMC,
+        MC,
+        RRMCEX,
+        BayesianKMC,
+        ConformalClassifier,
+        ConformalCounts,
+        ConformalRegressor,
+        KKMCEXClassifier,
+        KKMCEXOrdinal,
+        KKMCEXPoisson,
+        LinkedRegressor,
+    )
     from kronfill.io import load
     from kronfill.solvers import (
         ALS,
@@ -39,16 +54,25 @@ __all__ = [
     "PCG",
     "RRMCEX",
     "Auto",
+    "AutoMC",
+    "BayesianKMC",
     "Cholesky",
     "Completion",
+    "ConformalClassifier",
+    "ConformalCounts",
     "ConformalRegressor",
     "Distributed",
     "DualPCG",
     "GridEigen",
+    "KKMCEXClassifier",
+    "KKMCEXOrdinal",
+    "KKMCEXPoisson",
+    "LinkedRegressor",
     "Observations",
     "PrimalDirect",
     "RowWise",
     "Streamed",
+    "Variational",
     "bounds",
     "complete",
     "datasets",
@@ -61,11 +85,28 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AutoMC": "kronfill.auto.model",
     **dict.fromkeys(("Completion", "complete"), "kronfill.completion"),
     "Observations": "kronfill.data",
+    "Variational": "kronfill.variational.factors",
     "load": "kronfill.io",
     **dict.fromkeys(
-        ("IMC", "KKMCEX", "KMC", "MC", "RRMCEX", "ConformalRegressor"), "kronfill.estimators"
+        (
+            "IMC",
+            "KKMCEX",
+            "KMC",
+            "MC",
+            "RRMCEX",
+            "BayesianKMC",
+            "ConformalClassifier",
+            "ConformalCounts",
+            "ConformalRegressor",
+            "KKMCEXClassifier",
+            "KKMCEXOrdinal",
+            "KKMCEXPoisson",
+            "LinkedRegressor",
+        ),
+        "kronfill.estimators",
     ),
     **dict.fromkeys(
         (

@@ -17,6 +17,7 @@ EXTRAS = {
     "openpyxl": "excel",
     "pandas": "tables",
     "pyarrow": "tables",
+    "rdkit": "chem",
 }
 
 

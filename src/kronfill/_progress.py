@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
 
-__all__ = ["Progress", "ProgressPrinter", "ShareProgress", "TimeLeft", "silent"]
+__all__ = [
+    "Progress", "ProgressPrinter", "ShareProgress", "TimeLeft", "as_progress", "silent", "tell",
+    "told_to",
+]  # fmt: skip
 
 SECOND = 1.0
 """What takes less is not worth a word about the time left."""
@@ -27,6 +32,39 @@ class Progress(Protocol):
 
 def silent(what: str, done: float, total: float | None) -> None:
     """Say nothing: a :class:`Progress` for nobody."""
+
+
+_listener: ContextVar[Progress] = ContextVar("progress", default=silent)
+
+
+@contextmanager
+def told_to(progress: Progress) -> Iterator[None]:
+    """Whatever is done in this context, and says how far it is, says so to ``progress``.
+
+    Examples
+    --------
+    >>> from kronfill._progress import tell, told_to
+    >>> with told_to(lambda what, done, total: print(what, done, "of", total)):
+    ...     tell("files read", 1, 3)
+    files read 1 of 3
+    """
+    before = _listener.set(progress)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def tell(what: str, done: float, total: float | None) -> None:
+    """Say how far a piece of work is, to whoever has asked."""
+    _listener.get()(what, done, total)
+
+
+def as_progress(progress: Any, name: str) -> Progress:
+    """What a parameter ``progress`` stands for: True, False or a :class:`Progress`."""
+    if callable(progress):
+        return progress  # type: ignore[no-any-return]
+    return ProgressPrinter(name) if progress else _listener.get()
 
 
 ShareProgress = Callable[[str, float], None]

@@ -62,6 +62,7 @@ def of(method: str) -> dict[str, Any]:
         "RRMCEX": lambda row, col: kf.RRMCEX(row, col, row_rank=N, col_rank=1, mu=0.5),
         "KMC": lambda row, col: kf.KMC(row, col, rank=1, mu=0.5),
         "IMC": lambda row, col: kf.IMC(row, col, rank=1, mu=0.5),
+        "BayesianKMC": lambda row, col: kf.BayesianKMC(row, col, rank=1),
         "MC": lambda: kf.MC((N, L), rank=1, mu=0.5),
     }
 
@@ -74,7 +75,7 @@ def of(method: str) -> dict[str, Any]:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    **{f"{name}.fit": of(name) for name in ("KKMCEX", "RRMCEX", "KMC", "IMC", "MC")},
+    **{f"{name}.fit": of(name) for name in ("KKMCEX", "RRMCEX", "KMC", "IMC", "MC", "BayesianKMC")},
     "several targets": {
         "call": lambda y: kkmcex().fit(X, y).predict(X), "y": np.column_stack((Y, 1 - Y)),
     },
@@ -210,11 +211,15 @@ CASES: dict[str, dict[str, Any]] = {
     "kernel.apply": {"call": lambda V: kernels.rbf(POINTS).apply(V), "V": POINTS},
     "kernel.cross": {"call": lambda new: kernels.rbf(POINTS).cross(new), "new": POINTS[:2]},
     "complete": {
-        "call": lambda rows: kf.complete(TABLE, rows, mu=0.5).filled.to_numpy(), "rows": K_ROW,
+        "call": lambda rows: kf.complete(TABLE, rows, method="kkmcex", mu=0.5)
+        .filled.to_numpy(),
+        "rows": K_ROW,
     },
     "Completion.details": {
         "call": lambda rows, cols: next(
-            kf.complete(np.where(TABLE, 1, np.nan), K_ROW, mu=0.5).iter_details((rows, cols))
+            kf.complete(np.where(TABLE, 1, np.nan), K_ROW, method="kkmcex", mu=0.5).iter_details(
+                (rows, cols)
+            )
         )["value"].to_numpy(),
         "rows": AT, "cols": AT[::-1],
     },

@@ -264,7 +264,7 @@ def test_standard_deviations_and_samples(name, small, monkeypatch):
     odd = ODD[name]
     if not small:  # as in a large table: by solves, samples by Matheron's rule
         for limit in ("SMALL_SYSTEM", "DENSE_POSTERIOR", "DENSE_BLOCK"):
-            monkeypatch.setattr(f"kronfill.estimators.posterior.{limit}", 0)
+            monkeypatch.setattr(f"kronfill.estimators.gaussian_process.posterior.{limit}", 0)
     est = odd.estimator(kf.KKMCEX, mu=0.3).fit(odd.obs)
     wanted = dense_posterior(odd, est)
     deviation = np.sqrt(np.diag(wanted))

@@ -15,13 +15,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import kronfill as kf
+from kronfill.auto.plan import Plan
+from kronfill.estimators.base import fitted_form
 
-ESTIMATORS = (kf.KKMCEX, kf.RRMCEX, kf.KMC, kf.IMC, kf.MC)
+ESTIMATORS = (
+    kf.KKMCEX, kf.RRMCEX, kf.KMC, kf.IMC, kf.MC, kf.BayesianKMC,
+    kf.KKMCEXClassifier, kf.KKMCEXPoisson, kf.AutoMC,
+)  # fmt: skip
 
 
 class OnTable(RegressorMixin, BaseEstimator):
@@ -90,6 +95,22 @@ class OnTableIMC(OnTable):
         return kf.IMC(X, rank=1, mu=self.mu, solver=self._als())
 
 
+class OnTableBayesianKMC(OnTable):
+    """Effects of the lines that are smooth in a kernel, and one factor."""
+
+    def _estimator(self, X: np.ndarray) -> kf.BayesianKMC:
+        solver = kf.Variational(sweeps=self.max_iter)
+        return kf.BayesianKMC(kf.kernels.rbf(X, length_scale=3.0), rank=1, solver=solver)
+
+
+class OnTableAutoMC(OnTable):
+    """A mix of both, nothing but a few factors looked at."""
+
+    def _estimator(self, X: np.ndarray) -> kf.AutoMC:
+        plan = Plan(rank=1, steps=2)
+        return kf.AutoMC(kf.kernels.rbf(X, length_scale=3.0), plan=plan)
+
+
 class OnTableMC(OnTable):
     """Nothing is known about a line but whether it was seen: equal lines are one row.
 
@@ -119,6 +140,51 @@ class OnTableMC(OnTable):
         return out
 
 
+class OnTablePoisson(OnTable):
+    """Counts."""
+
+    def _estimator(self, X: np.ndarray) -> kf.KKMCEXPoisson:
+        return kf.KKMCEXPoisson(kf.kernels.rbf(X, length_scale=3.0), mu=self.mu, center="mean")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class OnTableClassifier(ClassifierMixin, BaseEstimator):
+    """Logistic regression: what is said of :class:`OnTable` holds for it too."""
+
+    def __init__(self, mu: float = 0.1, class_weight: Any = None) -> None:
+        self.mu = mu
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnTableClassifier:
+        X = validate_data(self, X, dtype=float)
+        pairs = np.column_stack([np.arange(len(X)), np.zeros(len(X), int)])
+        kernel = kf.kernels.rbf(X, length_scale=3.0)
+        settings = {"mu": self.mu, "center": "mean", "class_weight": self.class_weight}
+        est = kf.KKMCEXClassifier(kernel, **settings)
+        self.estimator_ = est.fit(pairs, y, sample_weight)
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=float, reset=False)
+        return fitted_form(self.estimator_).extended(X, None)[:, 0]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=float, reset=False)
+        share = self.estimator_.extrapolate(rows=X)[:, 0]
+        return share if len(self.classes_) > 2 else np.column_stack([1 - share, share])
+
+    def predict(self, X: Any) -> np.ndarray:
+        latent = self.decision_function(X)
+        return self.classes_[(latent > 0).astype(int) if latent.ndim == 1 else latent.argmax(1)]
+
+
 def _merged(at: np.ndarray, y: np.ndarray, weight: Any) -> tuple[np.ndarray, np.ndarray, Any]:
     weight = np.ones(len(y)) if weight is None else np.asarray(weight)
     if weight.shape != y.shape:
@@ -135,6 +201,10 @@ ADAPTERS = (
     OnTableKMC(),
     OnTableIMC(),
     OnTableMC(),
+    OnTableBayesianKMC(max_iter=2000),
+    OnTableAutoMC(),
+    OnTablePoisson(),
+    OnTableClassifier(),
 )
 
 
@@ -144,6 +214,12 @@ def impossible(estimator: Any) -> dict[str, str]:
             "check_sample_weight_equivalence_on_dense_data": "the eigenvectors are those of the "
             "kernel over all rows of the matrix, observed or not; repeating or removing lines "
             "changes these rows, weights do not"
+        }
+    if isinstance(estimator, OnTableBayesianKMC | OnTableAutoMC):
+        return {
+            "check_sample_weight_equivalence_on_dense_data": "every row of the matrix has a part "
+            "of its own and noise is learned: lines that repeat are rows that agree, which tells "
+            "more about both than one row of twice the weight"
         }
     return {}
 
@@ -183,6 +259,10 @@ def _configured() -> list[Any]:
         kf.KMC(kernel, kernel, rank=2, solver=kf.ALS(sweeps=3)),
         kf.IMC([[0.0], [1.0], [3.0]], None, rank=1),
         kf.MC(shape=(3, 4), rank=2, solver=kf.ALS(start="uniform"), random_state=1),
+        kf.BayesianKMC(kernel, None, rank=2, center="rows", solver=kf.Variational(sweeps=9)),
+        kf.KKMCEXClassifier(kernel, np.eye(4), mu=0.5, class_weight="balanced"),
+        kf.KKMCEXPoisson(kernel, np.eye(4), mu="auto", center="mean"),
+        kf.AutoMC(kernel, np.eye(4), rank=2),
     ]
 
 

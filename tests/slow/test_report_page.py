@@ -106,7 +106,9 @@ def pages(tmp_path_factory):
     places = pd.DataFrame({"x": np.linspace(0, 1, 20)})
     small = np.sin(5 * places.to_numpy()) * np.arange(1, 7) + 0.1 * rng.standard_normal((20, 6))
     small[rng.random((20, 6)) < 0.3] = np.nan
-    write_report(kf.complete(small, places), folder / "small.html", value_range=(-9.0, 9.0))
+    write_report(
+        kf.complete(small, places, method="kkmcex"), folder / "small.html", value_range=(-9.0, 9.0)
+    )
     labels = ["<b>bold</b>", "x" * 400, "\u202eright to left", "👩\u200d👧 " * 30]
     table = pd.DataFrame(rng.random((4, 4)), index=labels, columns=labels).mask(np.eye(4) > 0)
     write_report(kf.complete(table, method="mc", rank=1, mu=0.1), folder / "awkward.html")
