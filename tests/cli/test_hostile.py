@@ -6,7 +6,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -102,6 +102,7 @@ def test_tables_and_flags(table, rows, cols, flags):
 
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(good_tables(), st.booleans(), FLAGS)
+@example(("u,i,v\nr0,c1,0\nr0,c2,0\nr1,c1,0\nr1,c2,-7e-97", "id,what,number"), False, [])
 def test_numbers_and_features(texts, described, flags):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -91,3 +91,10 @@ def test_large_numbers_are_fitted_to(name):
     factor = scale if name in ("kmc", "imc", "mc") else 1.0
     large = est.set_params(mu=1e-3 * factor).fit(X, scale * np.arange(6.0)).predict(X)
     np.testing.assert_allclose(large / scale, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("est", [kf.AutoMC(), kf.BayesianKMC(rank=1)])
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_numbers_whose_fourth_powers_are_lost_are_refused_by_variational_bayes(est, scale):
+    with pytest.raises(DataError, match=r"between 1e-50 and 1e\+50 in size, got 5e[+-]\d+"):
+        est.fit(X, scale * np.arange(6.0))

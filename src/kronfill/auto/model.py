@@ -26,7 +26,7 @@ from kronfill.estimators.base import (
 )
 from kronfill.estimators.gaussian_process.explain import Explanation
 from kronfill.estimators.gaussian_process.suggest import Suggestion
-from kronfill.estimators.inputs import check_magnitude, random_generator
+from kronfill.estimators.inputs import check_fourth_powers, random_generator
 
 __all__ = ["AutoMC"]
 
@@ -136,7 +136,7 @@ class AutoMC(MatrixRegressor):
         """
         axes = self._validated_sides()
         observations = self._observations(X, y, sample_weight, axes)
-        check_magnitude(observations.values, observations.weights)
+        check_fourth_powers(observations.values, observations.weights)
         obs = _counted(observations)
         row, col = (axis.resized(n) for axis, n in zip(axes, obs.shape, strict=True))
         plan = self._planned((row, col), obs)

@@ -26,7 +26,7 @@ from kronfill.estimators.fitted.posterior_basis import (
 )
 from kronfill.estimators.inputs import (
     as_sampled,
-    check_magnitude,
+    check_fourth_powers,
     random_generator,
     sampled_entries,
 )
@@ -145,7 +145,7 @@ class BayesianKMC(KernelRegressor):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         kernels = self._validated_sides()
         observations = self._observations(X, y, sample_weight, kernels)
-        check_magnitude(observations.values, observations.weights)
+        check_fourth_powers(observations.values, observations.weights)
         settings, before = self._settings(), self._before(kernels, observations.shape)
         _check_memory(observations, int(self.rank))
         with self._fitting(observations.m, SMALL):

@@ -24,14 +24,16 @@ from kronfill.ridge.effects import EffectsDesign
 from kronfill.ridge.problem import Mask, Sampled
 
 __all__ = [
-    "as_indices", "as_sampled", "check_largest", "check_magnitude", "check_not_negative",
-    "check_range", "check_shape", "column", "positions", "random_generator", "sampled_entries",
-    "several_targets", "two_columns", "weights_of",
+    "as_indices", "as_sampled", "check_fourth_powers", "check_largest", "check_magnitude",
+    "check_not_negative", "check_range", "check_shape", "column", "positions", "random_generator",
+    "sampled_entries", "several_targets", "two_columns", "weights_of",
 ]  # fmt: skip
 
 LARGEST = 1e100
 """Of values and of weights: a weight times a square is still a finite number."""
 SMALLEST = 1 / LARGEST
+FOURTH = 1e50
+"""Fourth powers of larger values overflow soon, and those of values below its inverse vanish."""
 MAX_INDEX = 2**53  # up to here floats are whole numbers without gaps
 
 
@@ -202,6 +204,19 @@ def check_magnitude(values: Floats, weights: Floats | None) -> None:
             f"The largest of the weights must be at least {SMALLEST:g}, got {weights.max():g}: "
             "products with smaller ones vanish. Multiply all of them, and mu, by the same number, "
             "which changes no prediction."
+        )
+        raise DataError(msg)
+
+
+def check_fourth_powers(values: Floats, weights: Floats | None) -> None:
+    """Raise where squares of variances, which variational Bayes has, overflow or vanish."""
+    check_magnitude(values, weights)
+    largest = float(np.abs(values).max())
+    if largest > 0 and not 1 / FOURTH <= largest <= FOURTH:
+        msg = (
+            f"The largest of the values must be between {1 / FOURTH:g} and {FOURTH:g} in size, got "
+            f"{largest:g}: squares of variances would not be numbers. Multiply all values by the "
+            "same number."
         )
         raise DataError(msg)
 
