@@ -1,6 +1,7 @@
 """Weighted sources against the dense sum; mapped kernels; shares of a mix."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from kronfill.auto.mixing import MixedForm, shares
 from kronfill.auto.sources import AxisParts, WeightedSources
 from kronfill.errors import KernelError, ParameterError
 from kronfill.kernels import Parts
+from kronfill.kernels.gaps import gappy_rbf
 from kronfill.kernels.mapped import Mapped, SimilarityRows
 
 RNG = np.random.default_rng(0)
@@ -122,3 +124,34 @@ def test_kinds_of_entries_have_their_own_shares():
     rows, cols = np.divmod(np.arange(6), 2)
     assert_allclose(form.pairs(rows, cols), want.ravel())
     assert_allclose(form.extended([0, 0], None), [[4, 3], [4, 3]])
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_places_are_a_part_of_their_own(gaps):
+    frame = pd.DataFrame(
+        np.column_stack([POINTS, RNG.random(9)]), columns=["dock_lat", "dock_lon", "size"]
+    )
+    if gaps:
+        frame.loc[4, "size"] = np.nan
+    features = gappy_rbf(frame)
+    parts = AxisParts.of({"features": features}, "row_sources")
+    assert parts.labels[-2:] == ("features, place", "features, place, near by")
+    scaled = (POINTS - POINTS.mean(axis=0)) / POINTS.std(axis=0)
+    apart = np.sqrt(((scaled[:, None] - scaled) ** 2).sum(axis=-1))
+    length = np.median(apart[np.triu_indices(9, 1)])
+    whole = parts.kernels[0].diagonal()
+    size = np.sqrt(np.outer(whole, whole))  # an item that lacks something is less like all others
+    assert_allclose(parts.kernels[-2].to_array(), size * np.exp(-0.5 * (apart / length) ** 2))
+    assert_allclose(
+        parts.kernels[-1].to_array(), size * np.exp(-4 * apart / length), rtol=1e-5, atol=1e-8
+    )
+    new = parts.kernels[-2].cross(frame.iloc[[2, 6]])
+    assert_allclose(new, parts.kernels[-2].block([2, 6], None))
+    assert parts.together is not None
+    assert_allclose(parts.together.to_array(), parts.kernels[0].to_array())
+
+
+@pytest.mark.parametrize("names", [["lat", "lon"], ["age", "size"], ["lat", "size"]])
+def test_places_alone_and_other_columns_make_no_further_part(names):
+    parts = AxisParts.of(gappy_rbf(pd.DataFrame(POINTS, columns=names)), "row_sources")
+    assert parts.labels == ("similarity", "similarity, near by", "similarity, linear")

@@ -23,6 +23,7 @@ from kronfill.kernels.sources import SourceKernel
 from kronfill.kernels.stationary import RBF
 from kronfill.kernels.stretching import (
     feature_groups,
+    localized,
     roughened,
     straightened,
     stretchable,
@@ -97,6 +98,11 @@ class AxisParts:
                 labels += [label + ROUGH, label + LINEAR]
                 parts += [roughened(parts[k], SHORTER), _unit(straightened(parts[k]))]
                 source += [k, k]
+                place = localized(parts[k])
+                if place is not None:
+                    labels += [label + PLACE, label + PLACE + ROUGH]
+                    parts += [place, roughened(place, SHORTER)]
+                    source += [k, k]
         return cls(parts[0].n, tuple(labels), tuple(parts), tuple(source))
 
     @property
@@ -105,7 +111,7 @@ class AxisParts:
         given = [
             kernel
             for kernel, label in zip(self.kernels, self.labels, strict=True)
-            if not label.endswith((PROFILE, ROUGH, LINEAR))
+            if not label.endswith((PROFILE, ROUGH, LINEAR, PLACE))
         ]
         return reduce(operator.add, given) if given else None
 
@@ -186,7 +192,8 @@ class AxisParts:
         return self.kernel(np.array([*weights[: len(self.kernels)], 0.0, 0.0]), scales)
 
 
-LATENT, PROFILE, ROUGH, LINEAR = "latent factors", ", by profile", ", near by", ", linear"
+LATENT, PROFILE = "latent factors", ", by profile"
+ROUGH, LINEAR, PLACE = ", near by", ", linear", ", place"
 
 
 def _labelled(given: Any, name: str) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class _Scaled(FeatureKernel):
             if length_scale != "median":
                 msg = f"length_scale must be 'median' or positive, got {length_scale!r}."
                 raise ParameterError(msg)
-            resolved = _median_distance(values)
+            resolved = median_distance(values)
         else:
             resolved = positive_values(length_scale, table.width, "length_scale")
         # Distances do not change, and rounding errors grow with the size of the numbers.
@@ -303,7 +303,7 @@ def _divided(values: Any, scale: float | Floats) -> Any:
     return sparse.csr_array(values @ sparse.diags_array(1.0 / np.asarray(scale)))
 
 
-def _median_distance(values: Any) -> float:
+def median_distance(values: Any) -> float:
     """Return the median distance between different items, of a sample if there are many."""
     n = values.shape[0]
     if n > _MEDIAN_ITEMS:

@@ -12,21 +12,24 @@ import numpy as np
 from scipy import sparse
 
 from kronfill._types import Floats, Index
+from kronfill.data.reading.column_kinds import place_columns
 from kronfill.kernels.algebra import Product, Scaled
 from kronfill.kernels.base import Kernel
 from kronfill.kernels.dotproduct import Linear
 from kronfill.kernels.gaps import GappyEncoder
 from kronfill.kernels.mapped import Mapped
 from kronfill.kernels.sources import SourceKernel
-from kronfill.kernels.stationary import RBF, Matern
+from kronfill.kernels.stationary import RBF, Matern, median_distance
 
 __all__ = [
-    "feature_groups", "feature_points", "roughened", "straightened", "stretchable",
+    "feature_groups", "feature_points", "localized", "roughened", "straightened", "stretchable",
     "stretched",
 ]  # fmt: skip
 
 MOST_GROUPS = 30
 """With more features than this all are stretched alike."""
+FAINT = 1e-4
+"""How much features beside the place count where the place alone is to tell."""
 
 
 def stretchable(kernel: Kernel) -> RBF | Matern | None:
@@ -121,6 +124,36 @@ def roughened(kernel: Kernel, shorter: float) -> Kernel:
         return _with_factors(made, np.full(core.table.width, shorter))
 
     return _rebuilt(kernel, rough)
+
+
+def localized(kernel: Kernel) -> Kernel | None:
+    """The same over places alone; None if no columns, or all of them, are coordinates of a place.
+
+    Items near each other are alike for reasons that no other feature may mention.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kronfill.kernels.gaps import gappy_rbf
+    >>> from kronfill.kernels.stretching import localized
+    >>> docks = pd.DataFrame({"lat": [1.0, 2.0, 2.0], "lon": [5.0, 5.0, 4.0], "size": [9, 1, 5]})
+    >>> localized(gappy_rbf(docks)).to_array().round(2)
+    array([[1.  , 0.61, 0.37],
+           [0.61, 1.  , 0.61],
+           [0.37, 0.61, 1.  ]])
+    """
+    core = stretchable(kernel)
+    encoder = None if core is None else core.table.encoder
+    if core is None or not isinstance(encoder, GappyEncoder):
+        return None
+    columns = encoder.slices()
+    places = place_columns(encoder.kinds["number"])
+    if not places or len(places) == len(columns):
+        return None
+    here = np.concatenate([np.arange(core.table.width)[columns[name]] for name in places])
+    factors = np.full(core.table.width, FAINT)
+    factors[here] = 1.0 / median_distance(np.asarray(core.table.values)[:, here])
+    return _rebuilt(kernel, lambda inner: _with_factors(inner, factors))
 
 
 def straightened(kernel: Kernel) -> Kernel:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from kronfill.errors import FeatureError, ParameterError
 
 __all__ = [
     "CHOICES", "PLAIN", "SEPARATORS", "FeatureKind", "as_days", "code_text", "feature_words",
-    "is_date_text", "labels_in", "recognise", "separator_of", "word_list",
+    "is_date_text", "labels_in", "place_columns", "recognise", "separator_of", "word_list",
 ]  # fmt: skip
 
 PLAIN = ("number", "bool", "category", "code")
@@ -52,6 +52,10 @@ _BONDS = re.compile(r"[()=#\d\[]")
 _PROTEIN = re.compile(r"[ACDEFGHIKLMNPQRSTVWYBJOUXZ*\-]+", re.IGNORECASE)
 _NUCLEOTIDE = re.compile(r"[ACGTUNRYKMSWBDHV\-]+", re.IGNORECASE)
 _BASES = re.compile(r"[ACGTUN]", re.IGNORECASE)
+_PLACES = ({"lat": 0, "latitude": 0, "lon": 1, "lng": 1, "long": 1, "longitude": 1},
+           {"x": 0, "y": 1, "z": 2},
+           {"east": 0, "easting": 0, "north": 1, "northing": 1})  # fmt: skip
+"""Names of the coordinates of a place; the first two of each kind are needed."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?")
 
 
@@ -310,3 +314,26 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "category": _count_words, "code": lambda values: f"codes, {_count_words(values)}",
     "labels": _label_words,
 }  # fmt: skip
+
+
+def place_columns(names: Iterable[Any]) -> tuple[Any, ...]:
+    """Those of the columns that together say where an item is, by their names.
+
+    Examples
+    --------
+    >>> from kronfill.data.reading.column_kinds import place_columns
+    >>> place_columns(["lat", "lon", "height", "X"])
+    ('lat', 'lon')
+    >>> place_columns(["Station_Longitude", "capacity", "station_latitude"])
+    ('Station_Longitude', 'station_latitude')
+    >>> place_columns(["latitude", "capacity"])
+    ()
+    """
+    found: dict[tuple[int, tuple[str, ...]], dict[int, Any]] = {}
+    for name in names:
+        *before, last = re.split(r"[\W_]+", str(name).strip().lower())
+        for kind, known in enumerate(_PLACES):
+            if last in known:
+                found.setdefault((kind, tuple(before)), {})[known[last]] = name
+    whole = {name for one in found.values() if {0, 1} <= one.keys() for name in one.values()}
+    return tuple(name for name in names if name in whole)
