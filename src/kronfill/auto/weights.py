@@ -40,6 +40,8 @@ DIRECT = 1200
 TOL = 1e-3
 """Relative residual of the others."""
 MAX_ITERATIONS = 300
+STALE = 30
+"""Iterations after which a preconditioner of other weights is made anew."""
 REACH = (6.0, 3.0)
 """How far logarithms of weights may go down and up."""
 MU_REACH, SCALE_REACH = 6.0, 3.0
@@ -52,6 +54,8 @@ SETTLED = 1e-4
 CHUNK = 4_000_000
 Solve = Callable[[Floats, Floats | None], Floats]
 """For a right-hand side, and a guess to begin with."""
+Kept = list[FullScale]
+"""The last preconditioner of a search, if there is one: weights change little from step to step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +211,7 @@ class HiddenEntriesError:
         spread = float(share @ self._y_held**2)
         self._share = share / (spread if spread > 0 else 1.0)
         self._last: list[Floats | None] = [None, None]
+        self._kept: Kept = []
         spared = split.spared
         self._spared = (split.rows[spared], split.cols[spared])
         self._y_spared, self._w_spared = split.values[spared] - mean, split.weights[spared]
@@ -219,7 +224,7 @@ class HiddenEntriesError:
         row_kernel = self._parts[0].at(row, row_scales)
         col_kernel = self._parts[1].at(col, col_scales)
         smooth, own = (row_kernel.smooth, col_kernel.smooth), (row_kernel.own, col_kernel.own)
-        system = _System(smooth, own, self._train, self._shape, mu / self._weights)
+        system = _System(smooth, own, self._train, self._shape, mu / self._weights, self._kept)
         k_row, k_col = system.kernels
         a = self._last[0] = system.solve(self._y, self._last[0])
         table = self._table(a, rows, cols)
@@ -242,7 +247,7 @@ class HiddenEntriesError:
         row_kernel = self._parts[0].at(row, row_scales)
         col_kernel = self._parts[1].at(col, col_scales)
         smooth, own = (row_kernel.smooth, col_kernel.smooth), (row_kernel.own, col_kernel.own)
-        system = _System(smooth, own, self._train, self._shape, mu / self._weights)
+        system = _System(smooth, own, self._train, self._shape, mu / self._weights, self._kept)
         table = self._table(system.solve(self._y, None), *self._train)
         gap = _at(system.kernels[0], table, system.kernels[1], *self._spared) - self._y_spared
         return float(self._w_spared @ gap**2)
@@ -261,6 +266,7 @@ class _System:
         at: tuple[Index, Index],
         shape: tuple[int, int],
         noise: Floats,
+        kept: Kept,
     ) -> None:
         self.kernels = tuple(k + o * np.eye(len(k)) for k, o in zip(smooth, own, strict=True))
         row, col = self.kernels
@@ -275,40 +281,57 @@ class _System:
             Sum(Precomputed(k, None), float(o) * Identity(len(k), None))
             for k, o in zip(smooth, own, strict=True)
         ]
-        operator = DualOperator(both[0], both[1], Mask(at[0], at[1], shape))
-        sides = [np.asarray(side.matrix) for side in operator.sides]
-        modes = affordable_modes(m, (len(sides[0]), len(sides[1])))
+        self._operator = DualOperator(both[0], both[1], Mask(at[0], at[1], shape))
+        self._noise, self._kept = noise, kept
+        self._is_new = False
+        self.solve = self._iterated
+
+    def _iterated(self, y: Floats, guess: Floats | None) -> Floats:
+        """By conjugate gradients; a preconditioner of other weights serves while it is good."""
         with one_blas_thread():  # compiled loops have threads of their own
-            inverse = FullScale((sides[0], sides[1]), operator.at, noise, modes)
-        self.solve = lambda y, guess: _by_gradients(operator, inverse, noise, y, guess)
+            found, met = np.zeros_like(y) if guess is None else guess, False
+            if self._kept:
+                most = MAX_ITERATIONS if self._is_new else STALE
+                found, met = self._descended(y, found, most)
+            if not met and not self._is_new:
+                self._kept[:] = [self._preconditioner()]
+                self._is_new = True
+                found, _ = self._descended(y, found, MAX_ITERATIONS)
+        return found
 
+    def _preconditioner(self) -> FullScale:
+        row, col = (np.asarray(side.matrix) for side in self._operator.sides)
+        modes = affordable_modes(len(self._noise), (len(row), len(col)))
+        return FullScale((row, col), self._operator.at, self._noise, modes)
 
-def _by_gradients(
-    operator: DualOperator, inverse: FullScale, noise: Floats, y: Floats, guess: Floats | None
-) -> Floats:
-    size, count = float(np.linalg.norm(y)), 0
+    def _times(self, x: Floats) -> Floats:
+        return np.asarray(self._operator @ x + self._noise * x)
 
-    def times(x: Floats) -> Floats:
-        return np.asarray(operator @ x + noise * x)
+    def _descended(self, y: Floats, begun: Floats, most: int) -> tuple[Floats, bool]:
+        """The solution after so many iterations at most, and whether it is good enough."""
+        goal, count = TOL * float(np.linalg.norm(y)), 0
+        rest = y - self._times(begun) if begun.any() else y.copy()
+        if np.linalg.norm(rest) >= np.linalg.norm(y):
+            begun, rest = np.zeros_like(y), y.copy()
+        if np.linalg.norm(rest) <= goal:
+            return begun, True
+        met = False
 
-    def leave(which: Index, descent: Descent, sound: Flags) -> Flags:
-        nonlocal count
-        count += 1
-        met = np.linalg.norm(descent.r, axis=1) <= TOL * size
-        return np.asarray(met | ~sound | (count >= MAX_ITERATIONS))
+        def leave(which: Index, descent: Descent, sound: Flags) -> Flags:
+            nonlocal count, met
+            count += 1
+            there = np.linalg.norm(descent.r, axis=1) <= goal
+            met = bool(there.all())
+            return np.asarray(there | ~sound | (count >= most))
 
-    with one_blas_thread():
-        begun, rest = np.zeros_like(y), y.copy()
-        if guess is not None:
-            away = y - times(guess)
-            if np.linalg.norm(away) < size:
-                begun, rest = guess, away
-        if np.linalg.norm(rest) <= TOL * size:
-            return begun
+        inverse = self._kept[0]
         found = conjugate_gradients(
-            lambda p: times(p[0])[None], lambda p: np.array(inverse(p[0]))[None], rest[None], leave
+            lambda p: self._times(p[0])[None],
+            lambda p: np.array(inverse(p[0]))[None],
+            rest[None],
+            leave,
         )
-    return np.asarray(begun + found[0])
+        return np.asarray(begun + found[0]), met
 
 
 def _at(row: Floats, table: sp.csr_array, col: Floats, rows: Index, cols: Index) -> Floats:

@@ -180,8 +180,8 @@ def held_pairs(
     held = in_row | in_col
     (fold,) = left_out(model.fit, observations, [(~held, held)])
     crossing = np.flatnonzero((in_row & in_col)[held])
-    at = (np.searchsorted(rows, fold.held.rows[crossing]),
-          np.searchsorted(cols, fold.held.cols[crossing]))  # fmt: skip
+    at = (np.searchsorted(rows, fold.held.rows[crossing]).astype(np.int32),
+          np.searchsorted(cols, fold.held.cols[crossing]).astype(np.int32))  # fmt: skip
     table = sparse.csr_array((crossing + 1.0, at), shape=(len(rows), len(cols)))
     partner = maximum_bipartite_matching(sparse.csr_matrix(table != 0), perm_type="column")
     pairs = [int(table[i, j]) - 1 for i, j in enumerate(partner) if j >= 0]
