@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from kronfill.auto.plan import Plan
 from kronfill.auto.sources import AxisParts, latent_kernel
 from kronfill.auto.weights import LearnedWeights
 from kronfill.data import Observations
+from kronfill.errors import IllConditionedWarning
 from kronfill.estimators import KKMCEX, BayesianKMC
 from kronfill.estimators.base import MatrixRegressor, fitted_form
 from kronfill.estimators.fitted.bilinear import Bilinear
@@ -140,8 +142,12 @@ def low_rank_member(
 def _ridge(obs: Observations, axes: Axes, found: LearnedWeights, tol: float | None) -> KKMCEX:
     row = axes[0].kernel(found.row, found.row_scales).as_learned()
     col = axes[1].kernel(found.col, found.col_scales).as_learned()
-    solver = "auto" if tol is None else Auto(tol=tol)
-    return KKMCEX(row, col, mu=max(found.mu, LEAST_MU), center="mean", solver=solver).fit(obs)
+    mu = max(found.mu, LEAST_MU)
+    if tol is None:
+        return KKMCEX(row, col, mu=mu, center="mean").fit(obs)
+    with warnings.catch_warnings():  # digits are lost on purpose; the last fit speaks for itself
+        warnings.simplefilter("ignore", IllConditionedWarning)
+        return KKMCEX(row, col, mu=mu, center="mean", solver=Auto(tol=tol)).fit(obs)
 
 
 def with_factors(axes: Axes, low_rank: BayesianKMC) -> Axes:
