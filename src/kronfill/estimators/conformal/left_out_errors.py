@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
-from kronfill.estimators.base import MatrixRegressor, index_pairs
+from kronfill.estimators.base import MatrixRegressor, few_threads, index_pairs
 from kronfill.estimators.gaussian_process.regressor import gaussian_process
 from kronfill.masks import MaskModel
 from kronfill.ridge.problem import RidgeProblem
@@ -158,9 +158,10 @@ class LeavingOneOut(LeftOutErrors):
         rows, cols = index_pairs(self.model, X)
         middle, targets = self.model.predict(X), gaussian_process(self.model).targets(rows, cols)
         errors, low, high = self.errors(), np.empty(len(rows)), np.empty(len(rows))
-        for part in _slices(len(rows), len(errors)):
-            moved = self._posterior.influence(targets.take(part)) * self.residuals
-            low[part], high[part] = _plus(middle[part, None] - moved, errors, coverage)
+        with few_threads(len(errors)):
+            for part in _slices(len(rows), len(errors)):
+                moved = self._posterior.influence(targets.take(part)) * self.residuals
+                low[part], high[part] = _plus(middle[part, None] - moved, errors, coverage)
         return low, high
 
 

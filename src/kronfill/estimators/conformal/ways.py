@@ -11,7 +11,7 @@ from kronfill._types import Index
 from kronfill.criteria.exact import leave_one_out, leave_one_out_by
 from kronfill.data import Observations
 from kronfill.errors import DataError
-from kronfill.estimators.base import MatrixRegressor
+from kronfill.estimators.base import MatrixRegressor, few_threads
 from kronfill.estimators.conformal.calibration import held_items, held_pairs, items_in_turn
 from kronfill.estimators.conformal.left_out_errors import (
     LeavingFoldsOut,
@@ -31,11 +31,12 @@ def each_left_out(model: GaussianProcessRegressor, observations: Observations) -
     """Jackknife+ by the factorised system of one fit."""
     model.fit(observations)
     problem = dual_problem(model)
-    factor = gaussian_process(model).dual_factor
-    if factor is not None:
-        residuals = leave_one_out_by(factor, problem.sampled)
-    else:
-        residuals = leave_one_out(problem, np.array([problem.mu]))[0]
+    with few_threads(observations.m):
+        factor = gaussian_process(model).dual_factor
+        if factor is not None:
+            residuals = leave_one_out_by(factor, problem.sampled)
+        else:
+            residuals = leave_one_out(problem, np.array([problem.mu]))[0]
     lonely = np.isnan(residuals)  # left out, nothing is known about its effect: any error
     return LeavingOneOut(model, np.where(lonely, 0.0, residuals), lonely)
 
