@@ -10,7 +10,7 @@ import kronfill as kf
 from kronfill.ridge.problem import Mask, RidgeProblem, Sampled
 from kronfill.solvers import full_scale
 from kronfill.solvers.dual_pcg import DualPCG
-from kronfill.solvers.full_scale import FullScale, leading_modes
+from kronfill.solvers.full_scale import FullScale, Modes, leading_modes
 
 
 def similarities(n, rng, rough=0.5):
@@ -60,7 +60,7 @@ def test_it_is_the_inverse_of_modes_plus_blocks(shape, modes, largest, width, mo
     at = entries(shape, shape[0] * shape[1] // 2, rng)
     m = len(at[0])
     noise = rng.uniform(0.05, 0.2, m)
-    made = FullScale(kernels, at, noise, modes)
+    made = FullScale(Modes(kernels, at), noise, modes)
     inverse = np.column_stack([made(unit) for unit in np.eye(m)])
     assert_allclose(inverse, inverse.T, atol=1e-9 * np.abs(inverse).max())
     kbar = kernels[0][np.ix_(at[0], at[0])] * kernels[1][np.ix_(at[1], at[1])]
@@ -136,6 +136,6 @@ def test_the_same_bits_for_any_number_of_threads():
     found = []
     for threads in (1, numba.config.NUMBA_NUM_THREADS):
         numba.set_num_threads(threads)
-        found.append(FullScale(kernels, at, noise, 100)(v))
+        found.append(FullScale(Modes(kernels, at), noise, 100)(v))
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     np.testing.assert_array_equal(*found)

@@ -31,7 +31,7 @@ from kronfill.kernels.given import Identity, Precomputed
 from kronfill.ridge.dual_operator import DualOperator
 from kronfill.ridge.problem import Mask
 from kronfill.solvers.cg import Descent, conjugate_gradients
-from kronfill.solvers.full_scale import FullScale, affordable_modes
+from kronfill.solvers.full_scale import FullScale, Modes, affordable_modes
 
 __all__ = ["HiddenEntriesError", "HiddenSplit", "LearnedWeights", "learned_weights"]
 
@@ -302,7 +302,7 @@ class _System:
     def _preconditioner(self) -> FullScale:
         row, col = (np.asarray(side.matrix) for side in self._operator.sides)
         modes = affordable_modes(len(self._noise), (len(row), len(col)))
-        return FullScale((row, col), self._operator.at, self._noise, modes)
+        return FullScale(Modes((row, col), self._operator.at), self._noise, modes)
 
     def _times(self, x: Floats) -> Floats:
         return np.asarray(self._operator @ x + self._noise * x)

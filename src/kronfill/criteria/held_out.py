@@ -200,8 +200,8 @@ class DualHeldOut(HeldOut):
         """That of the nearest mu, if it is near."""
         near = min(self._conditioned, key=lambda other: abs(np.log(other / mu)), default=None)
         if near is None or not 1 / REACH <= mu / near <= REACH:
-            near = mu
-            self._conditioned[mu] = DualPCG().system(self._inner, self.train, mu)
+            like, near = next(iter(self._conditioned.values()), None), mu
+            self._conditioned[mu] = DualPCG().system(self._inner, self.train, mu, like)
         return self._conditioned[near]
 
     def _project(self, v: Floats) -> Floats:

@@ -30,7 +30,7 @@ from kronfill.ridge.dual_operator import DualOperator
 from kronfill.ridge.effects import AdditiveEffects
 from kronfill.ridge.problem import RidgeProblem, RidgeResult, Sampled
 from kronfill.ridge.system import MeasuredSystem, inner
-from kronfill.solvers.full_scale import FullScale, affordable_modes, bytes_needed
+from kronfill.solvers.full_scale import FullScale, Modes, affordable_modes, bytes_needed
 from kronfill.solvers.iterative import Iterative, Rounds
 
 __all__ = ["DualPCG", "DualSystem", "default_rank"]
@@ -101,17 +101,33 @@ class DualPCG(Iterative):
                 for k, (z, solution) in enumerate(zip(found, solutions, strict=True))
             ]
 
-    def system(self, operator: DualOperator, sampled: Sampled, mu: float) -> DualSystem:
-        """The system with its preconditioner, for those who iterate themselves."""
-        return DualSystem(operator, sampled, mu, self.rank, float("inf"))
+    def system(
+        self, operator: DualOperator, sampled: Sampled, mu: float, like: DualSystem | None = None
+    ) -> DualSystem:
+        """The system with its preconditioner, for those who iterate themselves.
+
+        ``like`` is one of the same operator for another mu, whose modes serve again.
+        """
+        modes = None if like is None else like.modes
+        return DualSystem(operator, sampled, mu, self.rank, float("inf"), modes)
 
 
 class DualSystem(MeasuredSystem):
     """P diag(s) Kbar diag(s) P with its preconditioner, for :class:`Rounds`."""
 
+    modes: Modes | None
+    """Those of two dense kernels."""
+
     def __init__(
-        self, operator: DualOperator, sampled: Sampled, mu: float, rank: int | None, ready: float
+        self,
+        operator: DualOperator,
+        sampled: Sampled,
+        mu: float,
+        rank: int | None,
+        ready: float,
+        modes: Modes | None = None,
     ) -> None:
+        self.modes = modes
         self._operator = operator
         self._sampled = sampled
         self._mu = mu
@@ -136,7 +152,9 @@ class DualSystem(MeasuredSystem):
         require_memory(needed, f"A preconditioner of {modes:,} modes", advice)
         root = self._root
         noise = np.full(m, self._mu) if root is None else self._mu / root**2
-        inverse = FullScale(kernels, self._operator.at, noise, modes)
+        if self.modes is None:
+            self.modes = Modes(kernels, self._operator.at)
+        inverse = FullScale(self.modes, noise, modes)
         if root is None:
             return inverse
         return lambda v: inverse(v / root) / root

@@ -38,7 +38,7 @@ from kronfill.core.loops.tables import SparseTables
 from kronfill.core.products import matmul, transposed_matmul
 from kronfill.core.threads import each
 
-__all__ = ["FullScale", "affordable_modes", "bytes_needed", "leading_modes", "most_bytes"]
+__all__ = ["FullScale", "Modes", "affordable_modes", "bytes_needed", "leading_modes", "most_bytes"]
 
 MODES = 1000
 """Products beside those of the first outer mode, where nothing else is asked for: iterations fall
@@ -199,8 +199,8 @@ def layout(outer: Floats, inner: Floats, most: int, least: float) -> _Layout:
     return _Layout(wide, bands)
 
 
-class FullScale:
-    """(Kbar + mu W^-1)^-1, about.
+class Modes:
+    """The leading modes of both kernels, and the observations in groups: the same for every mu.
 
     Parameters
     ----------
@@ -208,33 +208,44 @@ class FullScale:
         Both kernels at their observed items.
     at : pair of ndarray of shape (m,)
         Observed item of each observation, on either axis.
+    """
+
+    def __init__(self, kernels: tuple[Floats, Floats], at: tuple[Index, Index]) -> None:
+        long = 0 if len(kernels[0]) >= len(kernels[1]) else 1
+        self.outer, self.inner = kernels[long], kernels[1 - long]
+        self.grouped = Grouped.by(at[long], at[1 - long], len(self.outer))
+        self.by_inner = Grouped.by(at[1 - long], at[long], len(self.inner))
+        self.tables = SparseTables(self.grouped, self.by_inner)
+        counts = [np.diff(group.indptr).astype(float) for group in (self.grouped, self.by_inner)]
+        self.p = leading_modes(self.outer, counts[0], min(len(self.outer), OUTER_MODES))
+        self.q = leading_modes(self.inner, counts[1], min(len(self.inner), INNER_MODES))
+        self.sizes = counts[0] @ self.p**2, counts[1] @ self.q**2 / len(at[0])
+
+
+class FullScale:
+    """(Kbar + mu W^-1)^-1, about.
+
+    Parameters
+    ----------
+    modes : Modes
+        Of the kernels and the observations.
     noise : ndarray of shape (m,)
         mu / w, or mu.
-    modes : int
+    most : int
         How many products of modes, about: up to so many with the first outer mode, and as many
         with the others.
     """
 
-    def __init__(
-        self, kernels: tuple[Floats, Floats], at: tuple[Index, Index], noise: Floats, modes: int
-    ) -> None:
-        long = 0 if len(kernels[0]) >= len(kernels[1]) else 1
-        outer, inner = kernels[long], kernels[1 - long]
-        grouped = Grouped.by(at[long], at[1 - long], len(outer))
-        by_inner = Grouped.by(at[1 - long], at[long], len(inner))
-        self._tables = SparseTables(grouped, by_inner)
-        self._grouped = grouped
-        counts = [np.diff(group.indptr).astype(float) for group in (grouped, by_inner)]
-        p = leading_modes(outer, counts[0], min(len(outer), OUTER_MODES))
-        q = leading_modes(inner, counts[1], min(len(inner), INNER_MODES))
-        sizes = counts[0] @ p**2, counts[1] @ q**2 / len(noise)
-        self._layout = layout(*sizes, modes, NEGLIGIBLE * float(noise.min()))
+    def __init__(self, modes: Modes, noise: Floats, most: int) -> None:
+        p, q, grouped = modes.p, modes.q, modes.grouped
+        self._tables, self._grouped = modes.tables, grouped
+        self._layout = layout(*modes.sizes, most, NEGLIGIBLE * float(noise.min()))
         self._p = np.ascontiguousarray(p[:, : self._layout.outer])
         self._q = np.ascontiguousarray(q[:, : self._layout.inner])
         self._wide = np.ascontiguousarray(q[:, : self._layout.wide])
         self._first = self._p[grouped.outer, 0] if self._layout.wide else np.empty(0)
         self._blocks = _Blocks(grouped, noise[grouped.order])
-        self._core = _scaled_inverse(self._make_core(outer, inner, by_inner))
+        self._core = _scaled_inverse(self._make_core(modes.outer, modes.inner, modes.by_inner))
 
     @property
     def modes(self) -> int:
