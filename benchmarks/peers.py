@@ -66,6 +66,8 @@ def run(module: str, *arguments: str, peer: str = "", timeout: float = 900, **va
 
 
 def keep(name: str, results: dict, out: Path = ROOT / "results") -> None:
-    """Keep results as JSON."""
+    """Keep results as JSON: a file that is whole even if the run is killed meanwhile."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{name}.json").write_text(json.dumps(results, indent=2) + "\n")
+    half = out / f"{name}.json.part"
+    half.write_text(json.dumps(results, indent=2) + "\n")
+    half.replace(out / f"{name}.json")

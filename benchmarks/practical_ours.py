@@ -15,6 +15,8 @@ from benchmarks.practical_data import read
 from benchmarks.practical_problems import CONSTANT, IDENTITY
 
 MUS = (1.0, 0.1, 0.01)
+KNOWN = "entries"
+"""The question about hidden entries of known rows and columns."""
 
 
 def sides(table: dict) -> list:
@@ -79,10 +81,8 @@ def completed(table: dict, method: str) -> dict:
     """``complete`` with everything chosen."""
     import kronfill as kf
 
-    warm_up()
-    begun = time.perf_counter()
-    done = kf.complete(observations(table), *sides(table), method=method)
-    seconds = time.perf_counter() - begun
+    job = lambda: kf.complete(observations(table), *sides(table), method=method)  # noqa: E731
+    done, seconds = timed(job, method)
     mu = getattr(done.model, "mu_", None)
     return {
         "seconds": seconds, "rmse": rmse(done.model.predict(table["test"]), table),
@@ -92,30 +92,80 @@ def completed(table: dict, method: str) -> dict:
 
 
 def evaluated(table: dict) -> dict:
-    """``evaluate`` of a completed table."""
+    """What ``kronfill evaluate`` and ``done.evaluate()`` do with the default method."""
+    from kronfill.completion.comparison import compare_methods
+
+    problem = asked(table, "auto")
+    found, seconds = timed(
+        lambda: compare_methods(problem.compared(), problem.observations), "auto"
+    )
+    errors = {line["method"]: line["rmse"] for line in found.lines() if line["question"] == KNOWN}
+    return {"seconds": seconds, "known": errors, "peak_gb": clock.peak()}
+
+
+def folds(table: dict) -> dict:
+    """What ``kronfill evaluate --method kkmcex`` does: folds of all kinds, everything chosen."""
+    from kronfill.completion.evaluation import cross_validate
+
+    problem = asked(table, "kkmcex")
+    found, seconds = timed(lambda: cross_validate(problem.prepared(), problem.observations))
+    own = found.parts["known"].scores()[0].rmse
+    return {"seconds": seconds, "known": {"KKMCEX": own}, "peak_gb": clock.peak()}
+
+
+def tuned(table: dict) -> dict:
+    """The weights of three parts of each kernel learned, then KKMCEX."""
     import kronfill as kf
-    from kronfill.report import evaluate
+    from kronfill.selection import KernelTuner
 
-    done = kf.complete(observations(table), *sides(table), method="kkmcex")
+    families = [list(kernel.parts) for kernel in kernels(table)]
+    tuner = KernelTuner(kf.KKMCEX(center="mean"), rows=families[0], cols=families[1])
+    est, seconds = timed(lambda: tuner.fit(table["train"], table["y"]))
+    return {
+        "seconds": seconds, "rmse": rmse(est.predict(table["test"]), table),
+        "steps": est.n_iter_, "mu": est.mu_, "peak_gb": clock.peak(),
+    }  # fmt: skip
+
+
+def asked(table: dict, method: str):
+    """The problem that ``complete`` and ``kronfill evaluate`` make of a table."""
+    from kronfill.completion.problem import CompletionProblem
+
+    return CompletionProblem.of(observations(table), *sides(table), method)
+
+
+def timed(job, method: str = "kkmcex") -> tuple:
+    """What a job returns, and its seconds, once the compiled code of a method is loaded."""
+    warm_up(method)
     begun = time.perf_counter()
-    evaluate(done)
-    return {"seconds": time.perf_counter() - begun}
+    return job(), time.perf_counter() - begun
 
 
-def warm_up() -> None:
+def warm_up(method: str) -> None:
     """Load compiled code on a small table."""
     import kronfill as kf
 
     rng = np.random.default_rng(0)
     values = np.where(rng.random((60, 40)) < 0.8, rng.random((60, 40)), np.nan)
-    kf.complete(values, np.eye(60), np.eye(40), method="kkmcex")
+    kf.complete(values, np.eye(60), np.eye(40), method=method)
+
+
+def compiled(table: dict) -> dict:
+    """Compile what has not been yet, and keep it: no part of any measurement."""
+    for method in ("kkmcex", "kmc", "auto"):
+        completed(table, method)
+    return {}
 
 
 PARTS = {
+    "compiled": compiled,
     "fixed": fixed,
     "complete": lambda table: completed(table, "kkmcex"),
     "kmc": lambda table: completed(table, "kmc"),
+    "default": lambda table: completed(table, "auto"),
     "evaluate": evaluated,
+    "folds": folds,
+    "tuner": tuned,
 }
 
 

@@ -47,7 +47,7 @@ def _table(title: str, head: Iterable[str], rows: list[list[str]]) -> str:
     return f"### {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _number(value: float | None, unit: str = "") -> str:
+def number(value: float | None, unit: str = "") -> str:
     if value is None:
         return "not measured"
     text = f"{value:.1e}" if 0 < abs(value) < 1e-4 else f"{value:,.3g}"
@@ -60,7 +60,7 @@ def _seconds(row: dict | None, residual: bool = False) -> str:
         return ""
     if "seconds" not in row:
         return _short(row.get("failed", "not measured"))
-    text = _number(row["seconds"], "s")
+    text = number(row["seconds"], "s")
     return f"{text} ({row['true_residual']:.0e})" if residual else text
 
 
@@ -91,8 +91,8 @@ def _goals(results: dict) -> str:
     rows = [
         [
             goal["what"],
-            f"{signs[goal['sign']]} {_number(goal['bound'], goal['unit'])}",
-            _number(goal["value"], goal["unit"]),
+            f"{signs[goal['sign']]} {number(goal['bound'], goal['unit'])}",
+            number(goal["value"], goal["unit"]),
             said[goal["met"]],
         ]
         for goal in results["goals"]
@@ -127,8 +127,8 @@ def _sizes(results: dict) -> str:
             continue
         rows.append([
             f"{row['m']:,}", f"{row['size']:,}", scales + extra,
-            " x ".join(str(r) for r in row.get("ranks", [])), _number(row["seconds"]),
-            *(_number(row[name]) if name in row else "" for name in WORK), row["solver"],
+            " x ".join(str(r) for r in row.get("ranks", [])), number(row["seconds"]),
+            *(number(row[name]) if name in row else "" for name in WORK), row["solver"],
             str(row["iterations"]), f"{row['true_residual']:.0e}",
             f"{row['beyond_input_gb']:.2f}", f"{row['peak_gb']:.2f}",
         ])  # fmt: skip
@@ -167,21 +167,21 @@ def _choice(results: dict) -> str:
             continue
         cells = [_solver_cell(row, name) for name in names]
         ratio = f"{row['auto_over_best']:.2f}" if "auto_over_best" in row else ""
-        rows.append([*what, _number(row["seconds"].get("auto")), row["taken"], *cells, ratio])
+        rows.append([*what, number(row["seconds"].get("auto")), row["taken"], *cells, ratio])
     head = ("m", "N = L", "ranks", "'auto'", "which took", *names, "'auto' / best")
     return _table("The choice of solver='auto': seconds", head, rows)
 
 
 def _solver_cell(row: dict, name: str) -> str:
     if name in row["seconds"]:
-        return _number(row["seconds"][name])
+        return number(row["seconds"][name])
     return "says no" if name in row["failed"] else ""
 
 
 def _cold(results: dict) -> str:
     rows = [
         [f"{r['m']:,}", r.get("solver", ""), r["cache"]]
-        + [_number(r.get(name)) for name in ("imports_s", "first_fit_s", "later_fit_s")]
+        + [number(r.get(name)) for name in ("imports_s", "first_fit_s", "later_fit_s")]
         for r in results["cold"]
     ]
     head = ("m", "solver", "cache of compiled code", "imports, s", "first fit, s", "later fits, s")
@@ -207,8 +207,8 @@ def _others(results: dict) -> str:
                 continue
             version = row.get("version", "")
             rows.append([
-                dtype, f"{name} {version}".strip(), _number(row["seconds_per_sweep"]),
-                f"{row['train_rmse']:.4f}", _number(row.get("target_s")),
+                dtype, f"{name} {version}".strip(), number(row["seconds_per_sweep"]),
+                f"{row['train_rmse']:.4f}", number(row.get("target_s")),
                 str(row.get("target_sweeps", "not reached")),
             ])  # fmt: skip
     head = ("precision", "library", "s per sweep", "training RMSE", "s to equal RMSE", "sweeps")

@@ -21,9 +21,9 @@ def run(tmp_path_factory):
     return quick_run("speed", tmp_path_factory.mktemp("speed"))
 
 
-def quick_run(name, out):
+def quick_run(name, out, *more):
     command = [sys.executable, "-m", "benchmarks", "--quick", "--no-peers", "--only", name]
-    command += ["--out", str(out)]
+    command += ["--out", str(out), *more]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return out, done.stdout
@@ -59,14 +59,73 @@ def test_practical_goes_through_everything(tmp_path):
     quick_run("speed", tmp_path)  # makes the page
     folder, printed = quick_run("practical", tmp_path)
     (row,) = json.loads((folder / "practical.json").read_text())["tables"]
-    parts = [row[part] for part in ("fixed", "complete", "kmc", "evaluate")]
-    assert [part["failed"] for part in parts if "failed" in part] == []
+    names = ("fixed", "complete", "default", "kmc", "tuner", "evaluate", "folds")
+    assert {name: row[name]["failed"] for name in names if "failed" in row[name]} == {}
     assert [fit["mu"] for fit in row["fixed"]["fits"]] == [1.0, 0.1, 0.01]
     assert all(fit["residual"] <= 1e-6 for fit in row["fixed"]["fits"])
     page = (folder / "speed.md").read_text()
-    assert "### Seconds, everything chosen" in page
-    assert "### Seconds, everything chosen" in printed
+    for title in ("### Goals of ordinary tables", "### Seconds, everything chosen"):
+        assert title in page
+        assert title in printed
     assert (folder / "figures" / "practical.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_practical_goes_on_where_it_was_cut(tmp_path):
+    """What stands is kept; what failed, or what other code measured, is measured again."""
+    quick_run("practical", tmp_path)
+    kept = tmp_path / "practical.json"
+    results = json.loads(kept.read_text())
+    (row,) = results["tables"]
+    row["complete"]["seconds"] = 123.0
+    row["kmc"] = {"failed": "exit 1: no memory"}
+    row["tuner"]["code"] = "other"
+    row["tuner"]["seconds"] = 456.0
+    del row["fixed"]
+    kept.write_text(json.dumps(results))
+    quick_run("practical", tmp_path, "--resume")
+    (row,) = json.loads(kept.read_text())["tables"]
+    assert row["complete"]["seconds"] == 123.0
+    assert "seconds" in row["kmc"]
+    assert row["tuner"]["seconds"] < 60
+    assert len(row["fixed"]["fits"]) == 3
+
+
+GOALS = """
+import json
+from benchmarks import practical_goals as goals
+fit = {"seconds": 2.0, "expected": 1.0, "peak_gb": 0.5}
+rows = [
+    {"name": "features", "complete": {"seconds": 3.0, "peak_gb": 1.0}, "kmc": {"seconds": 9.0},
+     "smurff": {"seconds": 5.0, "rmse": 0.5}, "myfm": {"seconds": 7.0, "rmse": 0.4},
+     "default": {"seconds": 6.0, "rmse": 0.6}, "evaluate": {"failed": "over 120 s"},
+     "fixed": {"fits": [fit]}},
+    {"name": "ratings", "complete": {"seconds": 9.0}, "kmc": {"seconds": 9.0},
+     "fixed": {"failed": "exit 1: no"}},
+]
+found = goals.check({"tables": rows})
+print(json.dumps({goal["what"].partition(" (")[0]: [goal["value"], goal["met"]] for goal in found}))
+"""
+
+
+def test_the_goals_of_practical_say_what_is_met():
+    done = subprocess.run(
+        [sys.executable, "-c", GOALS], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert found["features: KKMCEX, mu chosen"] == [3.0, True]
+    assert found["ratings: KKMCEX, mu chosen"] == [9.0, False]
+    assert found["drugs x kinases: KKMCEX, mu chosen"] == [None, None]
+    assert found["slowest fit at fixed mu"] == [2.0, True]
+    assert found["KMC over KKMCEX, both chosen"] == [3.0, False]
+    assert found["features: `evaluate` of the default"] == [120.0, False]
+    slower = "the default over the slower of SMURFF and myFM"
+    assert found[slower] == [pytest.approx(6 / 7), True]
+    error = "error of the default over that of the better of SMURFF and myFM"
+    assert found[error] == [pytest.approx(1.5), False]
+    assert found["most memory of a process"] == [1.0, True]
+    apart = "seconds expected and taken at fixed mu: the larger over the smaller, worst"
+    assert found[apart] == [2.0, True]
 
 
 def test_what_is_around_the_tables_stays(run, tmp_path):
