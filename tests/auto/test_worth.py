@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from pandas.testing import assert_frame_equal
 
 import kronfill as kf
 from kronfill.auto.plan import Plan
 from kronfill.auto.worth import worth_of_sources
+from kronfill.completion import Completion
 from kronfill.completion.parts import parts_frame
 from kronfill.errors import ParameterError
 
@@ -43,3 +45,14 @@ def test_as_a_table(fitted):
     assert_allclose(frame.loc[("rows", "true"), "weight"], worth_of_sources(fitted)[0].weight)
     with pytest.raises(ParameterError, match="method='auto'"):
         parts_frame(kf.MC(rank=1, mu=1.0).fit(fitted.observations_))
+
+
+def test_a_table_that_was_asked_everything_can_be_saved(fitted, tmp_path):
+    done = Completion.from_model(fitted)
+    parts, told = done.parts, done.details(level=0.8)
+    assert done.std().shape == (40, 25)
+    assert len(done.suggest(2)) == 2
+    done.save(tmp_path / "asked.kf")
+    back = kf.load(tmp_path / "asked.kf")
+    assert_frame_equal(back.details(level=0.8), told)
+    assert_frame_equal(back.parts, parts)

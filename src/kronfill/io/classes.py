@@ -806,6 +806,7 @@ _ESTIMATORS = (
             "certified_new": of(NewItemsCertificate),
             "_calibrated": of(Calibrated),
         },
+        forgotten=("_parts",),
         fits=_completion,
         tidy=_indexes_only,
     ),
