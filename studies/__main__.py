@@ -18,13 +18,17 @@ from studies import (
     drug_response,
     likelihoods,
     page,
+    peers,
     seattle,
     uneven_coverage,
 )
 from studies.common import RESULTS, load, save
 
+KEPT_AS_THEY_COME = ("defaults", "peers")
+"""Long ones: what is there is kept at once, and a run that was broken off goes on."""
 STUDIES = {
     "defaults": defaults.run,
+    "peers": peers.run,
     "seattle": seattle.run,
     "drug_response": drug_response.run,
     "bixi": bixi.run,
@@ -61,7 +65,8 @@ def main():
     warnings.simplefilter("ignore", ConvergenceWarning)
     for name in () if options.redraw else options.names or STUDIES:
         print(f"{name} ...", flush=True)
-        save(STUDIES[name](quick=options.quick), name, options.out)
+        where = {"out": options.out} if name in KEPT_AS_THEY_COME else {}
+        save(STUDIES[name](quick=options.quick, **where), name, options.out)
     page.write(options.page, options.out)
     if options.out == RESULTS:
         page.write(uneven_coverage.PAGE, found=uneven_coverage.tables())

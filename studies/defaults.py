@@ -149,10 +149,15 @@ SETS = {
         for ratio in (0.2, 0.6)
     },
 }
+BEGUN = "defaults.begun"
+"""What a run of all that is not complete has so far."""
 
 
 def once(load, split, **settings):
-    """Errors and seconds of one split."""
+    """Errors and seconds of one split.
+
+    Standard deviations of values on another scale are brought back to their units.
+    """
     table, hidden, rows, cols = load(split)
     values = table.to_numpy(float)
     begun = time.perf_counter(), time.process_time()
@@ -162,10 +167,12 @@ def once(load, split, **settings):
     mean, std = np.full((2, *table.shape), np.nan)
     mean[at[:, 0], at[:, 1]] = done.model.predict(at)
     inner = vars(done.model).get("estimator_", done.model)  # values may be on another scale
-    if inner is done.model:
-        std[at[:, 0], at[:, 1]] = np.sqrt(inner.predict_std(at) ** 2 + inner.noise_variance_)
+    spread = np.sqrt(inner.predict_std(at) ** 2 + inner.noise_variance_)
+    if inner is not done.model:
+        spread = done.model.spread(inner.predict(at), spread)
+    std[at[:, 0], at[:, 1]] = spread
     return {
-        **figures(values, hidden, mean, std if inner is done.model else None),
+        **figures(values, hidden, mean, std),
         "seconds": seconds,
         "processor": processor,
         "expected": inner.plan_.seconds,
@@ -200,19 +207,33 @@ def concordance(truth, guess):
     return float(right / pairs)
 
 
-def run(quick=False, names=None):
-    """All splits of all data sets; quick: a piece of one. Those of ``names`` are ``NAME#SPLIT``."""
+def run(quick=False, names=None, out=RESULTS):
+    """All splits of all data sets; quick: a piece of one. Those of ``names`` are ``NAME#SPLIT``.
+
+    Each split is kept as soon as it is there. A run of all that was broken off goes on where it
+    was; once it is complete, the next one begins anew.
+    """
     if quick:
         return {"cores": cores(), "sets": {"drug response": {"0": once(_piece, 0)}}}
-    found = load("defaults") if names else None
-    sets = found["sets"] if found else {}
-    for name in names or SETS:
-        what, _, only = name.partition("#")
-        read, splits = SETS[what]
-        for split in [only] if only else map(str, range(splits)):
-            one = sets.setdefault(what, {})[split] = once(read, int(split))
-            print(what, split, round(one["rmse"], 4), round(one["seconds"]), flush=True)
+    record = "defaults" if names else BEGUN
+    sets = (load(record, out) or {"sets": {}})["sets"]
+    for what, split in splits_of(names or SETS):
+        if not names and split in sets.get(what, {}):
+            continue
+        one = sets.setdefault(what, {})[split] = once(SETS[what][0], int(split))
+        save({"cores": cores(), "sets": sets}, record, out)
+        print(f"{what}#{split}: {one['rmse']:.4f}, {one['seconds']:.0f} s", flush=True)
+    if not names:
+        (out / f"{BEGUN}.json").unlink(missing_ok=True)
     return {"cores": cores(), "sets": sets}
+
+
+def splits_of(names):
+    """Name and split of each of ``NAME`` (all of its splits) or ``NAME#SPLIT``."""
+    for name in names:
+        what, _, only = name.partition("#")
+        count = SETS[what.rpartition(": ")[2]][1]
+        yield from ((what, split) for split in ([only] if only else map(str, range(count))))
 
 
 def _piece(_split):
@@ -234,16 +255,18 @@ def table(result, peers):
         found = result["sets"].get(name)
         if not found:
             continue
-        beside = {key.split(": ")[0]: some for key, some in peers.items() if key.endswith(name)}
-        for who, some in {"kf.complete": found, **beside}.items():
-            shown = PUBLISHED.get(name, "") if who == "kf.complete" else ""
-            lines.append([name if who == "kf.complete" else "", who, *_figures(name, some), shown])
+        lines.append([name, "kf.complete", *_figures(name, found), "", PUBLISHED.get(name, "")])
+        for key, some in peers.items():
+            who, what = key.split(": ", 1)
+            if what == name:
+                lines.append(["", who, *_figures(name, some), _beside(some, found), ""])
     head = (
         f"Defaults only, {on_cores(result)}; mean and standard error over the splits that are "
-        "given with it. Davis has its mean square error, as others report it.\n\n"
+        "given with it. Davis has its mean square error, as others report it. Times ours: seconds "
+        "of a peer by those of `kf.complete`, over the splits that both have.\n\n"
     )
     columns = ("", "", "splits", "error", "negative log likelihood", "inside 90%",
-               "processor seconds", "published")  # fmt: skip
+               "processor seconds", "times ours", "published")  # fmt: skip
     return head + markdown(columns, lines)
 
 
@@ -258,6 +281,15 @@ def _figures(name, some):
     if name == "Davis":
         figures[0] += f" (concordance {np.mean([one['concordance'] for one in each]):.3f})"
     return [str(len(each)), *figures, f"{np.mean([one['processor'] for one in each]):.0f}"]
+
+
+def _beside(some, ours):
+    """How many times our seconds a peer took, on the same splits."""
+    both = [split for split in some if split in ours]
+    if not both:
+        return ""
+    took = [sum(found[split]["processor"] for split in both) for found in (some, ours)]
+    return f"{took[0] / took[1]:.1f}"
 
 
 def _mean(values, digits):

@@ -1,150 +1,116 @@
 """What other libraries give on the same splits: LatentKroneckerGP, myFM and SMURFF.
 
-They are no dependencies: run ``python -m studies.peers FILE [NAME ...]`` in an environment that has
-them beside this project; results are added to the file, from which the page takes them.
+They are no dependencies: each is installed from PyPI into an environment of its own the first
+time, and fits there (``peer_fits``). ``python -m studies.peers [NAME[#SPLIT] ...]`` runs those
+named, such as ``"myFM: Davis#0"``, or else all of which no result is kept: a run that was broken
+off goes on.
 """
 
 from __future__ import annotations
 
-import json
+import subprocess
 import sys
-import time
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.peers import environment
 from kronfill.kernels import rbf
-from studies.defaults import SETS, figures
+from studies.common import RESULTS, load, save
+from studies.defaults import SETS, figures, splits_of
 
 EIGENVECTORS = 64
 """Leading eigenvectors of a kernel that stand for it where features are wanted."""
+ENVIRONMENTS = {"myFM": "myfm", "SMURFF": "smurff", "LatentKroneckerGP": "botorch"}
+ROOT = Path(__file__).parents[1]
+CURVES = "lcbench"
+TASKS = [
+    f"{peer}: {name}"
+    for peer in ENVIRONMENTS
+    for name in SETS
+    if name.startswith(CURVES) == (peer == "LatentKroneckerGP")
+]
 
 
-def latent_kronecker(table, hidden, rows, cols):
-    """BoTorch's LatentKroneckerGP as its authors ran it: Adam, learning rate 0.1, 100 steps."""
-    import torch
-    from botorch.models.latent_kronecker_gp import LatentKroneckerGP
-    from botorch.models.transforms.input import Normalize
-    from gpytorch.mlls import ExactMarginalLogLikelihood
-
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    x, t = (torch.tensor(side.to_numpy(float)) for side in (rows, cols))
-    y = torch.tensor(table.mask(hidden).to_numpy(float))
-    model = LatentKroneckerGP(x, t, y, input_transform=Normalize(x.shape[1]))
-    likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
-    adam = torch.optim.Adam(model.parameters(), lr=0.1)
-    model.train()
-    with model.use_iterative_methods():
-        for _ in range(100):
-            adam.zero_grad()
-            loss = -likelihood(model(*model.train_inputs), model.train_targets)
-            loss.backward()
-            adam.step()
-        model.eval()
-        with torch.no_grad():
-            found = model.posterior(x, t)
-            drawn = found.rsample(torch.Size([64]))
-            mean, variance = drawn.mean(dim=0), drawn.var(dim=0)
-            noise = model.likelihood.noise * model.outcome_transform._stdvs_sq.reshape(-1).mean()
-    return mean.numpy(), np.sqrt(variance.numpy() + float(noise))
-
-
-def _features(side, size):
-    """Numbers that stand for what is known: those given, or eigenvectors of a similarity."""
+def leading_features(side, labels):
+    """Numbers that stand for what is known: leading eigenvectors of what makes items alike."""
+    size = len(labels)
     if side is None:
         return np.zeros((size, 0))
     if isinstance(side, dict):
-        return np.hstack([_features(one, size) for one in side.values()])
-    if isinstance(side, pd.DataFrame) and side.shape == (size, size):
-        values, vectors = np.linalg.eigh((side.to_numpy(float) + side.to_numpy(float).T) / 2)
-        lead = values[-EIGENVECTORS:].clip(0)
-        return vectors[:, -EIGENVECTORS:] * np.sqrt(lead)
-    if isinstance(side, pd.DataFrame):
-        values, vectors = np.linalg.eigh(rbf(pd.get_dummies(side)).to_array())
-        return vectors[:, -EIGENVECTORS:] * np.sqrt(values[-EIGENVECTORS:].clip(0))
-    import networkx as nx
+        return np.hstack([leading_features(one, labels) for one in side.values()])
+    if not isinstance(side, pd.DataFrame):
+        import networkx as nx
 
-    links = nx.normalized_laplacian_matrix(side, nodelist=range(size)).toarray()
-    return np.linalg.eigh(links)[1][:, :EIGENVECTORS] * np.sqrt(size)
+        links = nx.normalized_laplacian_matrix(side, nodelist=list(labels)).toarray()
+        return np.linalg.eigh(links)[1][:, :EIGENVECTORS] * np.sqrt(size)
+    if side.shape == (size, size):
+        alike = side.loc[labels, labels].to_numpy(float)
+    else:
+        alike = rbf(pd.get_dummies(side.loc[labels])).to_array()
+    alike = alike / np.diag(alike).mean()  # scores in the hundreds would drown all else
+    values, vectors = np.linalg.eigh((alike + alike.T) / 2)
+    return vectors[:, -EIGENVECTORS:] * np.sqrt(values[-EIGENVECTORS:].clip(0))
 
 
-def factorisation_machine(table, hidden, rows, cols, rank=12, sweeps=200):
-    """Gibbs sampling of a factorisation machine, items and features of what is known."""
-    import myfm
-    from scipy import sparse
-
-    n, l = table.shape
-    sides = [
-        sparse.hstack([sparse.eye(size), sparse.csr_matrix(_features(side, size))]).tocsr()
-        for side, size in ((rows, n), (cols, l))
-    ]
+def fitted(peer, table, hidden, rows, cols):
+    """Means, standard deviations or None, and seconds (of the clock, of the processor) of a fit."""
     values = table.to_numpy(float)
-    train = np.nonzero(~hidden & np.isfinite(values))
-    test = np.nonzero(hidden & np.isfinite(values))
-    design = [sparse.hstack([sides[0][at[0]], sides[1][at[1]]]).tocsr() for at in (train, test)]
-    model = myfm.MyFMRegressor(rank=rank, random_seed=0)
-    middle, spread = values[train].mean(), values[train].std()
-    model.fit(
-        design[0], (values[train] - middle) / spread, n_iter=sweeps, n_kept_samples=sweeps // 2
-    )
-    out = np.full(table.shape, np.nan)
-    out[test] = middle + spread * model.predict(design[1])
-    return out, None
+    wanted = np.nonzero(hidden & np.isfinite(values))
+    if peer == "LatentKroneckerGP":
+        sides = rows.to_numpy(float), cols.to_numpy(float)
+    else:
+        sides = leading_features(rows, table.index), leading_features(cols, table.columns)
+    python = environment(ENVIRONMENTS[peer])
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = (Path(folder) / f"{name}.npz" for name in ("given", "found"))
+        np.savez(
+            given, values=np.where(hidden, np.nan, values), rows=sides[0], cols=sides[1],
+            at_rows=wanted[0], at_cols=wanted[1],
+        )  # fmt: skip
+        run = [str(python), "-m", "studies.peer_fits", peer, str(given), str(found)]
+        done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=ROOT)
+        if done.returncode:
+            raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
+        with np.load(found) as data:
+            told = [np.full(table.shape, np.nan) for _ in range(2)]
+            told[0][wanted] = data["mean"]
+            if data["std"].size:
+                told[1][wanted] = data["std"]
+            return told[0], told[1] if data["std"].size else None, data["took"].tolist()
 
 
-def macau(table, hidden, rows, cols, rank=16, sweeps=300):
-    """SMURFF's Macau: Gibbs sampling of factors with linear side information."""
-    import smurff
-    from scipy import sparse
-
-    values = table.to_numpy(float)
-    train = np.nonzero(~hidden & np.isfinite(values))
-    test = np.nonzero(hidden & np.isfinite(values))
-    middle = values[train].mean()
-    known = sparse.coo_matrix((values[train] - middle, train), shape=table.shape)
-    wanted = sparse.coo_matrix((values[test] - middle, test), shape=table.shape)
-    session = smurff.TrainSession(
-        priors=["macau" if side is not None else "normal" for side in (rows, cols)],
-        num_latent=rank, burnin=sweeps // 2, nsamples=sweeps // 2, seed=0, verbose=0,
-    )  # fmt: skip
-    session.addTrainAndTest(known, wanted, smurff.AdaptiveNoise(1.0, 1000.0))
-    for axis, (side, size) in enumerate(zip((rows, cols), table.shape, strict=True)):
-        if side is not None:
-            session.addSideInfo(axis, _features(side, size), direct=True)
-    out = np.full(table.shape, np.nan)
-    for one in session.run():
-        out[one.coords] = middle + one.pred_avg
-    return out, None
+def once(task, split):
+    """Errors and seconds of a peer on one split."""
+    peer, name = task.split(": ", 1)
+    table, hidden, rows, cols = SETS[name][0](split)
+    mean, std, (seconds, processor) = fitted(peer, table, hidden, rows, cols)
+    found = figures(table.to_numpy(float), hidden, mean, std)
+    return found | {"seconds": seconds, "processor": processor}
 
 
-PEERS = {
-    **{f"myFM: {name}": factorisation_machine for name in SETS if not name.startswith("lcbench")},
-    **{f"SMURFF: {name}": macau for name in SETS if not name.startswith("lcbench")},
-    **{f"LatentKroneckerGP: {name}": latent_kronecker for name in SETS if "lcbench" in name},
-}
+def run(quick=False, names=None, out=RESULTS):
+    """Tasks by name, or all that are not kept yet; what each gives is kept at once.
 
-
-def main(path, names):
-    """Run peers on the splits of some data sets, and add what they give to a file."""
-    out = Path(path)
-    for name in names or PEERS:
-        task, _, only = name.partition("#")
-        peer, what = task.split(": ", 1)
-        load, splits = SETS[what]
-        for split in [int(only)] if only else range(splits):
-            table, hidden, rows, cols = load(split)
-            begun = time.perf_counter(), time.process_time()
-            mean, std = PEERS[task](table, hidden, rows, cols)
-            seconds = time.perf_counter() - begun[0]
-            found = figures(table.to_numpy(float), hidden, mean, std)
-            found |= {"seconds": seconds, "processor": time.process_time() - begun[1]}
-            kept = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-            kept.setdefault(task, {})[str(split)] = found
-            out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-            print(peer, what, split, found, flush=True)
+    A peer that fails is said so and left out, so that the next run tries it again.
+    """
+    kept = load("peers", out) or {}
+    names = ["myFM: Davis#0"] if quick else names
+    for task, split in splits_of(names or TASKS):
+        if not names and split in kept.get(task, {}):
+            continue
+        try:
+            found = once(task, int(split))
+        except (RuntimeError, subprocess.CalledProcessError) as error:
+            print(f"{task}#{split} failed: {error}", flush=True)
+            continue
+        kept.setdefault(task, {})[split] = found
+        save(kept, "peers", out)
+        print(f"{task}#{split}: {found['rmse']:.4f}, {found['seconds']:.0f} s", flush=True)
+    return kept
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    run(names=sys.argv[1:])

@@ -18,6 +18,7 @@ if not (ROOT / "studies").is_dir():
     pytest.skip("a source distribution comes without studies", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
 command, common, page = (import_module(f"studies.{n}") for n in ("__main__", "common", "page"))
+defaults, peers = (import_module(f"studies.{n}") for n in ("defaults", "peers"))
 active_choice, conformal_coverage = page.active_choice, page.conformal_coverage
 certificates = page.certificates
 bixi, drug_response, seattle = page.bixi, page.drug_response, page.seattle
@@ -181,6 +182,77 @@ def test_the_page_of_intervals_tells_what_the_files_say(tmp_path):
     copy.write_text(study.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     page.write(copy, found=study.tables())
     assert copy.read_text(encoding="utf-8") == study.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_default_tells_what_the_files_say(tmp_path):
+    copy = tmp_path / "auto.md"
+    copy.write_text(defaults.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    page.write(copy, found=defaults.tables())
+    assert copy.read_text(encoding="utf-8") == defaults.PAGE.read_text(encoding="utf-8")
+
+
+def test_a_run_of_the_default_that_was_broken_off_goes_on(tmp_path, monkeypatch):
+    asked = []
+
+    def once(_load, split):
+        asked.append(split)
+        if len(asked) == 4:
+            raise KeyboardInterrupt
+        return {"rmse": 1.0, "seconds": 2.0}
+
+    sets = {"one": (None, 3), "two": (None, 2)}
+    monkeypatch.setattr(defaults, "once", once)
+    monkeypatch.setattr(defaults, "SETS", sets)
+    with pytest.raises(KeyboardInterrupt):
+        defaults.run(out=tmp_path)
+    found = defaults.run(out=tmp_path)["sets"]
+    assert asked == [0, 1, 2, 0, 0, 1]
+    assert {name: list(splits) for name, splits in found.items()} == {
+        "one": ["0", "1", "2"], "two": ["0", "1"],
+    }  # fmt: skip
+    assert common.load(defaults.BEGUN, tmp_path) is None
+
+
+def test_peers_go_on_where_they_were_and_may_fail(tmp_path, monkeypatch, capsys):
+    def once(task, split):
+        if (task, split) == ("B: two", 1):
+            raise RuntimeError("no memory")
+        return {"rmse": 1.0 + split, "seconds": 2.0}
+
+    monkeypatch.setattr(peers, "once", once)
+    monkeypatch.setattr(peers, "TASKS", ["A: one", "B: two"])
+    monkeypatch.setattr(defaults, "SETS", {"one": (None, 1), "two": (None, 2)})
+    common.save({"A: one": {"0": {"rmse": 7.0}}}, "peers", tmp_path)
+    found = peers.run(out=tmp_path)
+    assert found == {"A: one": {"0": {"rmse": 7.0}}, "B: two": {"0": {"rmse": 1.0, "seconds": 2.0}}}
+    assert "B: two#1 failed: no memory" in capsys.readouterr().out
+    assert peers.run(names=["A: one#0"], out=tmp_path)["A: one"]["0"]["rmse"] == 1.0
+    assert common.load("peers", tmp_path)["A: one"]["0"]["rmse"] == 1.0
+
+
+def test_peers_stand_beside_the_default():
+    ours = {"rmse": 1.0, "nll": 0.5, "inside": 0.9, "processor": 2.0}
+    theirs = {"rmse": 1.5, "processor": 30.0}
+    result = {"cores": 2, "sets": {"Seattle": {"0": ours, "1": ours}}}
+    made = defaults.table(result, {"myFM: Seattle": {"1": theirs, "2": theirs}})
+    assert "| Seattle | kf.complete | 2 | 1.0000 ± 0.0000 | 0.500 ± 0.000 |" in made
+    assert "|  | myFM | 2 | 1.5000 ± 0.0000 |  |  | 30 | 15.0 |  |" in made
+
+
+def test_leading_features_are_those_of_the_labels_of_the_table():
+    import networkx as nx
+    import pandas as pd
+
+    labels = ["c", "a", "b"]
+    alike = pd.DataFrame(np.eye(3) + 0.5, list("abc"), list("abc"))
+    alike.loc["a", "b"] = alike.loc["b", "a"] = 0.9
+    found = peers.leading_features(300 * alike, labels)
+    np.testing.assert_allclose(found @ found.T, alike.loc[labels, labels] / 1.5, atol=1e-12)
+    assert peers.leading_features(None, labels).shape == (3, 0)
+    graph = peers.leading_features(nx.path_graph(list("abc")), labels)
+    np.testing.assert_allclose(np.abs(graph[0, 0]), np.abs(graph[1, 0]))  # both ends of the path
+    both = peers.leading_features({"one": alike, "two": 2 * alike}, labels)
+    np.testing.assert_allclose(both, np.hstack([found, found]))
 
 
 def test_prose_stays_and_a_missing_place_is_an_error(tmp_path):
