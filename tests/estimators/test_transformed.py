@@ -14,7 +14,7 @@ from kronfill.estimators.transformed.form import Limits, UndoneForm
 
 RANGE = (1.0, 5.0)
 KINDS = ("none", "log", "sqrt", "ranks", "range")
-NO_LIMITS = Limits(np.array([-np.inf, np.inf]), False)
+NO_LIMITS = Limits(None, False)
 
 
 class Itself:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kronfill._stored import Stored, Tests, flag, floats, of, truths, tuple_of
+from kronfill._stored import Stored, Tests, flag, floats, of, optional, truths, tuple_of
 from kronfill._types import Flags, Floats, Index
 from kronfill.estimators.transformed.scales import ValueScale
 
@@ -32,17 +32,18 @@ def binned(errors: Floats) -> Floats:
 class Limits(Stored):
     """What predictions are brought to: a range, whole numbers."""
 
-    ends: Floats
-    """Two numbers, infinite where there is no end."""
+    ends: Floats | None
+    """The least and the largest number, None where there is no range."""
     rounded: bool
-    stored: ClassVar[Tests] = {"ends": floats(1), "rounded": flag}
+    stored: ClassVar[Tests] = {"ends": optional(floats(1)), "rounded": flag}
 
     def _fits_together(self) -> bool:
-        return self.ends.shape == (2,) and bool(self.ends[0] < self.ends[1])
+        return self.ends is None or (self.ends.shape == (2,) and bool(self.ends[0] < self.ends[1]))
 
     def within(self, values: Floats) -> Floats:
         """The nearest values that are allowed."""
-        values = np.clip(values, *self.ends)
+        if self.ends is not None:
+            values = np.clip(values, *self.ends)
         return np.asarray(np.round(values) if self.rounded else values)
 
 

@@ -122,8 +122,7 @@ class TransformedRegressor(MatrixRegressor):
         """
         sides = self._validated_sides()
         obs = self._observations(X, y, sample_weight, sides)
-        low, high = self._ends(obs.values)
-        limits = Limits(np.array([low, high]), bool(self.rounded))
+        limits = Limits(self._ends(obs.values), bool(self.rounded))
         trials: dict[str, float] = {}
         scale = self.scale
         if not isinstance(scale, ValueScale):
@@ -200,10 +199,10 @@ class TransformedRegressor(MatrixRegressor):
             raise ParameterError(msg)
         return validated_sides(self.estimator)
 
-    def _ends(self, values: Floats) -> tuple[float, float]:
-        """The range, which all values must obey."""
+    def _ends(self, values: Floats) -> Floats | None:
+        """The range, which all values must obey, if there is one."""
         if self.value_range is None:
-            return -np.inf, np.inf
+            return None
         low, high = (float(end) for end in self.value_range)
         if values.min() < low or values.max() > high:
             msg = (
@@ -211,7 +210,7 @@ class TransformedRegressor(MatrixRegressor):
                 f"{values.min():g} to {values.max():g}. Give a range that all of them obey."
             )
             raise DataError(msg)
-        return low, high
+        return np.array([low, high])
 
     def ranking_matrix(self, rows: Any = None) -> Floats:
         """Return a dense block by which columns are ranked: neither clipped nor rounded.
