@@ -93,3 +93,16 @@ def test_a_level_that_was_not_hidden_has_a_place():
     whole = (np.append(y, 2.0), np.append(f, 0.0))
     link = learned_link(y, np.ones(4), f, levels, whole)
     assert (link.shares(np.zeros(1)) > 0).all()
+
+
+def test_cuts_of_another_kind_widen_to_the_shares_where_f_says_nothing():
+    levels = np.arange(1.0, 6.0)
+    link = learned_link(STARS, W, 5 * F, levels, (STARS, 5 * F))
+    assert moved_link(link, np.empty(0), np.empty(0), np.empty(0)) is link
+    shuffled = RNG.permutation(STARS)
+    moved = moved_link(link, shuffled, np.ones(300), 5 * F)
+    share = np.bincount(np.searchsorted(levels, STARS)) / 300
+    best = -share @ np.log(share)
+    assert link.losses(shuffled, 5 * F).mean() > best + 0.5  # as sure as of known entries
+    assert moved.losses(shuffled, 5 * F).mean() < best + 0.03
+    np.testing.assert_allclose(moved_link(link, STARS, W, 5 * F).cuts, link.cuts, atol=0.5)

@@ -317,7 +317,7 @@ def _estimator(est: Any) -> bool:
         and ("dual_coef_" in has) == (isinstance(est, _DUAL) and seen is not None)
         and ("_curvature" not in has or est._curvature.shape == est.dual_coef_.shape)
         and ("classes_" not in has or _are_classes(est, len(targets) and targets[0]))
-        and ("cuts_" not in has or len(est.cuts_) + 1 == len(est.levels_))
+        and all(np.array_equal(link.levels, est.levels_) for link in has.get("links_", ()))
         and (has.get("exposure_") is None or est.exposure_.shape == (seen and seen.m,))
         and ("W_" not in has or _is_pair(est.W_, est.H_, size))
         and ("_bases" not in has or _is_cut(est, has["_bases"]))
@@ -684,8 +684,8 @@ _ESTIMATORS = (
         KKMCEXOrdinal,
         dual_coef_=floats(1),
         levels_=floats(1),
-        cuts_=floats(1),
-        slope_=real,
+        links_=tuple_of(of(Link), 4),
+        deviance_=_numbers_by_name,
         **_sides,
     ),
     _method(KKMCEXPoisson, exposure_=optional(floats(1)), **_linked, **_sides),

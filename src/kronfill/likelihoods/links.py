@@ -24,7 +24,8 @@ WEAK = 0.01
 """Inverse variance of the slope beforehand, for f of variance 1: what is told apart without an
 error would have an infinite one."""
 FIRM = 1.0
-"""The same of a change of slope and level, for entries of another kind."""
+"""The same of a change of slope and level, for entries of another kind. Of cuts: how many entries
+at each say beforehand what the first link says."""
 STEPS, HALVINGS, SETTLED = 100, 60, 1e-10
 EDGE = 0.01
 """A regression on 0 and 1 is taken at its word between this and 1 less this."""
@@ -196,16 +197,38 @@ def _one_link(
 def moved_link(
     link: Link, y: Floats, weights: Floats, f: Floats, firm: float | None = None
 ) -> Link:
-    """The link with another slope and level, for entries of another kind.
+    """The link for entries of another kind, from the first one: a few of them hardly change it.
 
-    Minimises sum w l(y, s eta + t) + firm/2 (t^2 + (s - 1)^2), where eta = slope f, so that a few
-    entries hardly change anything. A slope below 0 would turn the order round: it is 0 then.
+    Of counts, and of yes or no, slope and level are others: what is minimised is
+    sum w l(y, s eta + t) + firm/2 (t^2 + (s - 1)^2), where eta = slope f. Of three levels and more
+    so are all cuts, for where f says less, the levels overlap more. A slope below 0 would turn the
+    order round: it is 0 then.
     """
+    if len(link.levels) > 2:
+        return _cut_anew(link, y, weights, f)
     firm = FIRM if firm is None else firm
     at = _moved(link, y, weights, f, firm, free=True)
     if at[0] < 0:
         at = _moved(link, y, weights, f, firm, free=False)
     return replace(link, slope=float(at[0] * link.slope), cuts=link.cuts - at[1])
+
+
+def _cut_anew(link: Link, y: Floats, weights: Floats, f: Floats) -> Link:
+    """The likeliest slope and cuts for the entries and for FIRM others at each of the old cuts.
+
+    Those others have each level as often as the first link says, so that alone they give it back.
+    """
+    if not len(y):
+        return link
+    count = len(link.levels)
+    others = Ordinal(link.cuts).probabilities(link.cuts).ravel()
+    codes = np.concatenate([link.coded(y), np.tile(np.arange(float(count)), count - 1)])
+    counts = np.concatenate([weights, FIRM * others])
+    eta = np.concatenate([link.eta(f), np.repeat(link.cuts, count)])
+    slope, cuts = ordered_link(codes, counts, eta, count)
+    if slope < 0:
+        slope, cuts = ordered_link(codes, counts, np.zeros_like(eta), count, 1.0)
+    return replace(link, slope=slope * link.slope, cuts=cuts)
 
 
 def _moved(link: Link, y: Floats, weights: Floats, f: Floats, firm: float, free: bool) -> Floats:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kronfill as kf
@@ -52,11 +54,66 @@ def test_order_changes_nothing_but_the_folds():
     assert_allclose(est.predict_proba(X[TEST]), fitted().predict_proba(X[TEST]), atol=0.05)
 
 
-def test_new_rows():
+def test_of_new_rows_less_is_known():
     est = fitted()
-    assert_allclose(
-        est.extrapolate_proba(rows=SIDE[[3]])[0, 5], est.predict_proba([[3, 5]])[0], atol=1e-9
-    )
+    known, new = est.predict_proba([[3, 5]])[0], est.extrapolate_proba(rows=SIDE[[3]])[0, 5]
+    assert new.max() < known.max()
+    assert_allclose(new.sum(), 1.0)
+    assert est.deviance_["new row"] > est.deviance_["known"]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_where_nothing_is_known_of_new_items_the_shares_are_said(axis):
+    kernels = [K, K]
+    kernels[axis] = kf.kernels.identity(N)
+    old = X[:, axis] < 15
+    train = old & (np.arange(len(X)) % 2 == 0)
+    est = kf.KKMCEXOrdinal(*kernels).fit(X[train], STARS[train])
+    code = np.searchsorted(est.levels_, STARS[~old])
+    said = -np.log(est.predict_proba(X[~old])[np.arange(len(code)), code])
+    shares = np.bincount(np.searchsorted(est.levels_, STARS[train])) / train.sum()
+    assert said.mean() <= -np.log(shares[code]).mean() + 0.05
+
+
+def test_more_ratings_are_a_fit_to_all():
+    est = kf.KKMCEXOrdinal(K, K).partial_fit(X[:150], STARS[:150])
+    est.partial_fit(X[150:250], STARS[150:250])
+    assert_allclose(est.predict_matrix(), fitted().predict_matrix(), atol=1e-8)
+    assert_allclose(est.predict_proba(X[TEST]), fitted().predict_proba(X[TEST]), atol=1e-6)
+    est.revise(X[:1], [6 - STARS[0]]).revise(X[:1], STARS[:1])
+    assert_allclose(est.predict_proba(X[TEST]), fitted().predict_proba(X[TEST]), atol=1e-6)
+
+
+def test_an_unknown_level_is_refused_and_changes_nothing():
+    est = fitted()
+    before = est.predict_proba(X[TEST])
+    for change in (est.partial_fit, est.revise):
+        where = X[[300]] if change == est.partial_fit else X[[0]]
+        with pytest.raises(DataError, match=r"The rating 6 at entry .* is none of the levels"):
+            change(where, [6])
+    assert_array_equal(est.predict_proba(X[TEST]), before)
+
+
+@settings(deadline=None, max_examples=5)
+@given(st.permutations(list(range(N))), st.permutations(list(range(N))))
+def test_permuted_rows_and_columns_permute_the_probabilities(rows, cols):
+    """The links are learned from the same entries, in the same order."""
+    row, col = (kf.kernels.rbf(SIDE[list(one)], length_scale=0.3) for one in (rows, cols))
+    moved = np.column_stack([np.argsort(rows)[X[:, 0]], np.argsort(cols)[X[:, 1]]])
+    est = kf.KKMCEXOrdinal(row, col).fit(moved[TRAIN], STARS[TRAIN])
+    assert_allclose(est.predict(moved[TEST]), fitted().predict(X[TEST]), atol=1e-7)
+    # Which rows and columns are hidden together depends on their numbers, the links of known ones
+    # on the entries alone.
+    assert_allclose(est.predict_proba(moved[TEST]), fitted().predict_proba(X[TEST]), atol=1e-6)
+
+
+def test_an_entry_without_weight_is_absent():
+    weights = np.ones(250)
+    weights[:50] = 0.0
+    with_them = kf.KKMCEXOrdinal(K, K).fit(X[TRAIN], STARS[TRAIN], weights)
+    without = kf.KKMCEXOrdinal(K, K).fit(X[50:250], STARS[50:250])
+    assert_allclose(with_them.predict_matrix(), without.predict_matrix(), atol=1e-9)
+    assert_allclose(with_them.predict_proba(X[TEST]), without.predict_proba(X[TEST]), atol=1e-6)
 
 
 def test_saved_and_read_back(tmp_path):

@@ -23,17 +23,16 @@ from kronfill.estimators.base import validated_sides as sides_of
 from kronfill.estimators.choices import kept
 from kronfill.estimators.fitted.bilinear import Bilinear
 from kronfill.estimators.generalized.base import LikelihoodEstimator, no_product
-from kronfill.estimators.generalized.hidden_latents import HiddenLatents, hidden_latents
+from kronfill.estimators.generalized.hidden_latents import hidden_latents
+from kronfill.estimators.generalized.learned_links import MOST_LEVELS, deviances, learned_links
 from kronfill.estimators.generalized.linked_form import LinkedForm
 from kronfill.estimators.generalized.negatives import with_sampled_zeros
 from kronfill.estimators.inputs import check_magnitude, random_generator, two_columns
-from kronfill.likelihoods.links import Link, learned_link, moved_link
+from kronfill.likelihoods.links import Link
 
 __all__ = ["LIKELIHOODS", "MOST_LEVELS", "LinkedRegressor"]
 
 LIKELIHOODS = ("bernoulli", "poisson", "ordinal")
-MOST_LEVELS = 100
-NAMES = ("known", "new row", "new column", "both new")
 
 
 class LinkedRegressor(MatrixRegressor):
@@ -146,7 +145,7 @@ class LinkedRegressor(MatrixRegressor):
                 twin = kept(model)
                 hidden = hidden_latents(lambda part: clone(twin).fit(part), working, rng)
                 shares = self.likelihood == "bernoulli" and not own
-                links = _learned(fitted_form(model), observations, levels, hidden, shares)
+                links = learned_links(fitted_form(model), observations, levels, hidden, shares)
         sides = {"_kernels": fitted_kernels(model)}
         seen = (observations.row_counts > 0, observations.col_counts > 0)
         return self._publish(
@@ -156,7 +155,7 @@ class LinkedRegressor(MatrixRegressor):
             estimator_=model,
             links_=links,
             levels_=levels,
-            deviance_=_deviances(links, observations, hidden),
+            deviance_=deviances(links, observations, hidden),
             **{name: getattr(model, name) for name in _TAKEN},
             _model=LinkedForm(fitted_form(model), links, *seen),
         )
@@ -353,47 +352,3 @@ _TAKEN = ("mu_", "solution_", "n_iter_", "mean_", "row_effects_", "col_effects_"
 
 def _place(obs: Observations, at: Any) -> str:
     return f"{obs.values[at]:g} at entry ({obs.rows[at]}, {obs.cols[at]})"
-
-
-def _learned(
-    form: Any,
-    obs: Observations,
-    levels: Floats,
-    hidden: HiddenLatents | None,
-    shares: bool,
-) -> tuple[Link, Link, Link, Link]:
-    """The link of each kind; without hidden entries, that of the fit itself."""
-    weights = np.ones(obs.m) if obs.weights is None else obs.weights
-    fitted = form.pairs(obs.rows, obs.cols)
-    used = weights > 0
-    start = (obs.values[used], fitted[used])
-    if hidden is None:
-        one = learned_link(start[0], weights[used], start[1], levels, start, shares)
-        return one, one, one, one
-    known = hidden.kinds == 0
-    at = hidden.at[known] if known.any() else hidden.at
-    f = hidden.f[known] if known.any() else hidden.f
-    first = learned_link(obs.values[at], weights[at], f, levels, start, shares)
-    links = [first]
-    for kind in (1, 2, 3):
-        mine = hidden.kinds == kind
-        some = hidden.at[mine]
-        links.append(moved_link(first, obs.values[some], weights[some], hidden.f[mine]))
-    return links[0], links[1], links[2], links[3]
-
-
-def _deviances(
-    links: tuple[Link, ...], obs: Observations, hidden: HiddenLatents | None
-) -> dict[str, float]:
-    """Mean deviance of what was hidden."""
-    found: dict[str, float] = {}
-    if hidden is None:
-        return found
-    weights = np.ones(obs.m) if obs.weights is None else obs.weights
-    for kind, name in enumerate(NAMES):
-        mine = hidden.kinds == kind
-        if mine.any():
-            at, link = hidden.at[mine], links[kind]
-            each = link.family.deviance(link.coded(obs.values[at]), link.eta(hidden.f[mine]))
-            found[name] = float(np.average(each, weights=weights[at]))
-    return found

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kronfill._types import Floats, Index
+from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
 from kronfill.estimators.base import index_pairs
-from kronfill.estimators.folds import left_out
+from kronfill.estimators.gaussian_process.online import more_observations
+from kronfill.estimators.generalized.hidden_latents import hidden_latents
+from kronfill.estimators.generalized.learned_links import MOST_LEVELS, deviances, learned_links
+from kronfill.estimators.generalized.linked_form import LinkedForm
 from kronfill.estimators.inputs import random_generator, several_targets
 from kronfill.estimators.kkmcex import KKMCEX
-from kronfill.likelihoods.families import Ordinal
-from kronfill.likelihoods.ordered import ordered_link
+from kronfill.likelihoods.links import Link
 from kronfill.streaming.long_table import is_long_table
 
 __all__ = ["KKMCEXOrdinal"]
-
-FOLDS = 5
-MOST_LEVELS = 100
 
 
 class KKMCEXOrdinal(KKMCEX):
     """KKMCEX of ordered ratings, and cut points that make probabilities of its predictions.
 
     Predictions are those of :class:`KKMCEX`. The probability that a rating is at most the k-th
-    level is 1 / (1 + exp(slope f - cuts[k])); slope and cuts are the likeliest ones for predictions
-    of ratings that were left out of the fit, a fifth at a time.
+    level is 1 / (1 + exp(slope f - cuts[k])); slope and cuts are the likeliest ones for ratings
+    that were hidden from the fit. Of new rows and columns less is known: they have slopes and cuts
+    of their own, for which rows and columns are hidden.
 
     Parameters
     ----------
@@ -42,21 +44,23 @@ class KKMCEXOrdinal(KKMCEX):
     solver : "auto" or solver object, default="auto"
         As for :class:`KKMCEX`.
     random_state : int, Generator or None, default=0
-        Seed of the fifths.
+        Seed of what is hidden.
 
     Attributes
     ----------
     levels_ : ndarray of shape (n_levels,)
         The distinct ratings, sorted.
-    slope_, cuts_ : float, ndarray of shape (n_levels - 1,)
-        What makes probabilities of predictions.
+    links_ : tuple of 4 Link
+        What makes probabilities of predictions: the slope and the cuts for known rows and columns,
+        new rows, new columns, and both.
+    deviance_ : dict of str to float
+        Mean deviance of the hidden ratings of each kind: twice the negative log likelihood.
 
     Notes
     -----
     An ordinal likelihood in place of the square was tried, with cut points and function fitted in
     turn: its probabilities of held-out ratings were lower, and it took several times as long (the
-    figures are in ``docs/likelihoods.md``). After ``partial_fit`` slope and cuts are those of the
-    last fit.
+    figures are in ``docs/likelihoods.md``).
 
     Examples
     --------
@@ -73,8 +77,8 @@ class KKMCEXOrdinal(KKMCEX):
     """
 
     levels_: Floats
-    slope_: float
-    cuts_: Floats
+    links_: tuple[Link, Link, Link, Link]
+    deviance_: dict[str, float]
 
     def __init__(
         self,
@@ -110,9 +114,7 @@ class KKMCEXOrdinal(KKMCEX):
             raise ParameterError(msg)
         kernels = self._validated_sides()
         observations = self._observations(X, y, sample_weight, kernels)
-        weights = observations.weights
-        counted = observations if weights is None else observations.take(weights > 0)
-        levels, codes = np.unique(counted.values, return_inverse=True)
+        levels = np.unique(_counted(observations).values)
         if not 2 <= len(levels) <= MOST_LEVELS:
             msg = (
                 f"Ratings must have from 2 to {MOST_LEVELS} distinct levels, got {len(levels)}; "
@@ -120,26 +122,76 @@ class KKMCEXOrdinal(KKMCEX):
             )
             raise DataError(msg)
         super().fit(X, y, sample_weight)
-        f = self._predicted_without(counted)
-        own = np.ones(counted.m) if counted.weights is None else counted.weights
-        slope, cuts = ordered_link(codes.astype(float), own, f, len(levels))
-        return self._set_link(levels, slope, cuts)
+        self.levels_ = levels
+        return self._learn_links()
 
-    def _set_link(self, levels: Floats, slope: float, cuts: Floats) -> Self:
-        self.levels_, self.slope_, self.cuts_ = levels, slope, cuts
+    def _learn_links(self) -> Self:
+        """Links for the present observations, by fits without some, with the mu that was taken."""
+        obs, form = _counted(self.observations_), self._model
+        rng = random_generator(self.random_state)
+        plain = KKMCEX(self.row_kernel, self.col_kernel, self.mu_, self.center, self.solver)
+        hidden = hidden_latents(lambda part: clone(plain).fit(part), obs, rng)
+        self.links_ = learned_links(form, obs, self.levels_, hidden, shares=False)
+        self.deviance_ = deviances(self.links_, obs, hidden)
         return self
 
-    def _predicted_without(self, observations: Observations) -> Floats:
-        """Predictions of each rating from a fit without its fold, with the mu that was taken."""
-        m = observations.m
-        folds = min(FOLDS, m)
-        label: Index = random_generator(self.random_state).permutation(m) % folds
-        plain = KKMCEX(self.row_kernel, self.col_kernel, self.mu_, self.center, self.solver)
-        out = np.empty(m)
-        splits = [(label != k, label == k) for k in range(folds)]
-        for k, fold in enumerate(left_out(plain.fit, observations, splits)):
-            out[label == k] = fold.predicted
-        return out
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add ratings; the result is that of a fit to all of them so far.
+
+        Parameters
+        ----------
+        X, y, sample_weight :
+            As for :meth:`KKMCEX.partial_fit`; the ratings are of the levels of the fit.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        The links are learned anew: that takes some fits, where the function itself takes none.
+
+        Examples
+        --------
+        >>> import kronfill as kf
+        >>> days = kf.kernels.rbf([[0.0], [1.0], [2.0]], length_scale=1.0)
+        >>> est = kf.KKMCEXOrdinal(days).partial_fit([[0, 0], [1, 0]], [1, 5])
+        >>> est.partial_fit([[2, 0]], [5]).predict_proba([[2, 0]]).shape
+        (1, 2)
+        """
+        if self.__sklearn_is_fitted__():
+            self._check_levels(X, y)
+        return super().partial_fit(X, y, sample_weight)
+
+    def revise(self, X: Any, y: Any = None) -> Self:
+        """Correct ratings; the result is that of a fit to the corrected ones.
+
+        Parameters
+        ----------
+        X, y :
+            As for :meth:`KKMCEX.revise`; the ratings are of the levels of the fit.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self._check_levels(X, y)
+        return super().revise(X, y)
+
+    def _check_levels(self, X: Any, y: Any) -> None:
+        new = more_observations(self, X, y, None)
+        strange = np.flatnonzero(~np.isin(new.values, self.levels_))
+        if len(strange):
+            at = int(strange[0])
+            msg = (
+                f"The rating {new.values[at]:g} at entry ({new.rows[at]}, {new.cols[at]}) is none "
+                f"of the levels {self.levels_} of the fit; fit to all ratings anew."
+            )
+            raise DataError(msg)
+
+    def _update(self, change: Callable[[Any], Any]) -> Self:
+        return super()._update(change)._learn_links()
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each level at index pairs.
@@ -155,7 +207,7 @@ class KKMCEXOrdinal(KKMCEX):
             In the order of ``levels_``.
         """
         check_is_fitted(self)
-        return self._shares(self._model.pairs(*index_pairs(self, X)))
+        return self._linked.pairs(*index_pairs(self, X), "shares")
 
     def extrapolate_proba(self, rows: Any = None, cols: Any = None) -> Floats:
         """Probability of each level for rows and columns that are not in the table.
@@ -169,7 +221,16 @@ class KKMCEXOrdinal(KKMCEX):
         -------
         ndarray of shape (k, l, n_levels)
         """
-        return self._shares(self.extrapolate(rows, cols))
+        check_is_fitted(self)
+        return self._linked.extended(rows, cols, "shares")
 
-    def _shares(self, f: Floats) -> Floats:
-        return Ordinal(self.cuts_).probabilities(self.slope_ * f)
+    @property
+    def _linked(self) -> LinkedForm:
+        obs = self.observations_
+        return LinkedForm(self._model, self.links_, obs.row_counts > 0, obs.col_counts > 0)
+
+
+def _counted(observations: Observations) -> Observations:
+    """Those with a weight."""
+    weights = observations.weights
+    return observations if weights is None else observations.take(weights > 0)
