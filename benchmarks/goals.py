@@ -156,6 +156,12 @@ def _rest(results: dict):
     yield "iterations, Zipf over uniform sampling", "<=", 2, "", max(ratios, default=None)
     worst = [row["auto_over_best"] for row in results["choice"] if "auto_over_best" in row]
     yield "'auto' over the best solver, worst case", "<=", 1.5, "", max(worst, default=None)
+    million = 1_000_000
+    for name, what in (("KKMCEXClassifier", "classes"), ("KKMCEXPoisson", "counts")):
+        rows = [row for row in results.get("newton", ()) if name in row]
+        found = [row[name]["times"] for row in rows if row["m"] == million]
+        text = f"m = 1,000,000, N = L = 3000: time of {what} over that of numbers"
+        yield text, "<=", 20, "x", max(found, default=None)
     for cache, bound in (("empty", 10.0), ("filled", 1.0)):
         found = [r["first_fit_s"] for r in results["cold"] if r["cache"] == cache and "solver" in r]
         text = f"first fit of a process, {cache} cache of compiled code"

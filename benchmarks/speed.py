@@ -37,6 +37,7 @@ class Plan:
     full_rank: tuple[Problem, ...]
     choice: tuple[Problem, ...]
     cold: tuple[Problem, ...]
+    newton: tuple[Problem, ...]
     others: bool = True
     """Whether to measure the closed form with given kernels, and MC, too."""
     repeats: int = 3
@@ -73,6 +74,7 @@ def full() -> Plan:
             *(Problem(m, 1000, SMOOTH, identity=0.1) for m in (10_000, 100_000)),
         ),
         cold=(Problem(1000, 3000), Problem(100_000, 3000)),
+        newton=(million,),
     )  # fmt: skip
 
 
@@ -83,6 +85,7 @@ def quick() -> Plan:
         against_dense=(small,), against_grid=(), sizes=(small,),
         growth_m=(small, Problem(5000, 100)), growth_n=(small,), sampling=(),
         full_rank=(Problem(500, 40, kind="given"),), choice=(Problem(400, 20),), cold=(),
+        newton=(small,),
         others=False, repeats=1, warm=False,
     )  # fmt: skip
 
@@ -95,7 +98,7 @@ class Run:
     out: Path
     with_peers: bool = True
     seen: dict[tuple, dict] = field(default_factory=dict)
-    more: dict = field(default_factory=lambda: {"choice": [], "cold": []})
+    more: dict = field(default_factory=lambda: {"choice": [], "cold": [], "newton": []})
 
     def ours(self, problem: Problem) -> dict:
         """kronfill on a problem."""
@@ -156,6 +159,9 @@ class Run:
         for problem in plan.choice:
             self.more["choice"].append(vars(problem) | _choice(problem, plan))
             self._keep()
+        for problem in plan.newton:
+            self.more["newton"].append(vars(problem) | _newton(problem, plan))
+            self._keep()
         if plan.others:
             self.more["closed_form"] = peers.run("closed_form")
             self.more["mc_als"] = mc_als.compare(("float64",)) if self.with_peers else {}
@@ -178,6 +184,14 @@ def _choice(problem: Problem, plan: Plan) -> dict:
     begun = time.monotonic()
     found = peers.run("choice", problem.as_json(rounds=plan.repeats, warm=plan.warm), timeout=300)
     _say("auto and others", problem, found, time.monotonic() - begun)
+    return found
+
+
+def _newton(problem: Problem, plan: Plan) -> dict:
+    begun = time.monotonic()
+    settings = problem.as_json(repeats=plan.repeats, warm=plan.warm)
+    found = peers.run("newton", settings, timeout=600)
+    _say("classes and counts", problem, found, time.monotonic() - begun)
     return found
 
 
@@ -223,7 +237,7 @@ def _memory(name: str = "MemAvailable") -> float:
 
 
 def _say(library: str, problem: Problem, found: dict, spent: float) -> None:
-    took = found.get("seconds", found.get("first_fit_s"))
+    took = found.get("seconds", found.get("first_fit_s", found.get("kkmcex_s")))
     took = took.get("auto") if isinstance(took, dict) else took
     shown = f"{took:.3g} s" if took is not None else found.get("failed", "")
     extra = "".join((" zipf" * problem.zipf, f" + {problem.identity} I" * bool(problem.identity)))

@@ -44,6 +44,13 @@ def test_auto_is_compared_with_what_applies(run):
     assert row["auto_over_best"] == pytest.approx(row["seconds"]["auto"] / best)
 
 
+def test_classes_and_counts_are_compared_with_numbers(run):
+    (row,) = json.loads((run[0] / "speed.json").read_text())["newton"]
+    for name in ("KKMCEXClassifier", "KKMCEXPoisson"):
+        assert row[name]["converged"]
+        assert row[name]["times"] == pytest.approx(row[name]["seconds"] / row["kkmcex_s"])
+
+
 def test_page_and_picture(run):
     folder, printed = run
     page = (folder / "speed.md").read_text()

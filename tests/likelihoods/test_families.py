@@ -36,6 +36,16 @@ def test_derivatives_are_those_of_the_losses(case):
     assert_allclose(second, (higher - lower) / (2 * step), atol=1e-8)
 
 
+@pytest.mark.parametrize("far", [1.0, 30.0, 400.0])
+def test_parts_are_losses_and_derivatives(case, far):
+    family, y = case
+    far = far if isinstance(family, Bernoulli) else 1.0
+    found = family.parts(y, far * ETA)
+    expected = (family.losses(y, far * ETA), *family.derivatives(y, far * ETA))
+    for one, other in zip(found, expected, strict=True):
+        assert_allclose(one, other, rtol=1e-12, atol=1e-300)
+
+
 def test_losses_are_negative_log_likelihoods():
     family, y = CASES["bernoulli"]
     assert_allclose(family.losses(y, ETA), -stats.bernoulli.logpmf(y, expit(ETA)))

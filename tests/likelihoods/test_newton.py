@@ -160,20 +160,22 @@ def test_a_solver_for_complete_tables_is_refused():
         Newton(posed(Bernoulli(), LABELS), kf.GridEigen()).solve(1.0)
 
 
-def test_larger_problems_in_factors():
+def test_larger_problems_in_factors(monkeypatch):
     """PCG at a loose tolerance for each step; the gradient is measured in the end."""
     rng = np.random.default_rng(0)
     row, col = (kf.kernels.rbf(rng.random((n, 2)), length_scale=0.7) for n in (90, 80))
+    monkeypatch.setattr("kronfill.solvers.auto._least", lambda table: ("PCG", "as asked"))
     where = np.argwhere(rng.random((90, 80)) < 0.5)
     latent = 3 * np.sin(where[:, 0] / 9) * np.cos(where[:, 1] / 7)
     y = (rng.random(len(where)) < 1 / (1 + np.exp(-latent))).astype(float)
     sampled = Sampled.of(*where.T, y, (90, 80))
     problem = PosedLikelihood(RidgeProblem(row, col, sampled, 1.0), Bernoulli())
     found = []
-    for solver in (kf.PCG(tol=1e-8), kf.PrimalDirect()):
+    for solver in (kf.PCG(tol=1e-8), kf.PrimalDirect(), kf.Auto(tol=1e-8)):
         newton = Newton(problem, solver)
         at, solution = newton.solve(0.1)
         assert solution.converged
         assert never_rises(solution.history)
         found.append(newton.eta(at))
     assert_allclose(found[0], found[1], atol=1e-5)
+    assert_allclose(found[2], found[1], atol=1e-5)

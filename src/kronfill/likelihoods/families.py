@@ -13,7 +13,10 @@ from scipy.special import expit, xlogy
 
 from kronfill._types import Flags, Floats
 
-__all__ = ["Bernoulli", "Likelihood", "Ordinal", "Poisson"]
+__all__ = ["Bernoulli", "Likelihood", "Ordinal", "Parts", "Poisson"]
+
+Parts = tuple[Floats, Floats, Floats]
+"""Losses, their first and their second derivatives."""
 
 
 class Likelihood(ABC):
@@ -26,6 +29,10 @@ class Likelihood(ABC):
     @abstractmethod
     def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
         """First and second derivative of l in eta."""
+
+    def parts(self, y: Floats, eta: Floats) -> Parts:
+        """Losses and both derivatives, which have most of their work in common."""
+        return self.losses(y, eta), *self.derivatives(y, eta)
 
     @abstractmethod
     def mean(self, eta: Floats) -> Floats:
@@ -69,6 +76,16 @@ class Bernoulli(Likelihood):
         sign = 2.0 * y - 1.0
         return -sign * expit(-sign * eta), expit(eta) * expit(-eta)
 
+    def parts(self, y: Floats, eta: Floats) -> Parts:
+        """See :class:`Likelihood`: with e = exp(-abs(eta)) <= 1, and one exponential for all."""
+        sign = 2.0 * y - 1.0
+        margin = sign * eta
+        e = np.exp(-np.abs(eta))
+        far = 1.0 / (1.0 + e)  # the larger of both probabilities
+        near = e * far
+        wrong = np.where(margin > 0, near, far)
+        return np.log1p(e) - np.minimum(margin, 0.0), -sign * wrong, near * far
+
     def mean(self, eta: Floats) -> Floats:
         """See :class:`Likelihood`."""
         return np.asarray(expit(eta))
@@ -103,6 +120,12 @@ class Poisson(Likelihood):
         """See :class:`Likelihood`."""
         mean = np.exp(eta)
         return mean - y, mean
+
+    def parts(self, y: Floats, eta: Floats) -> Parts:
+        """See :class:`Likelihood`."""
+        with np.errstate(over="ignore"):  # a step that leads there is not taken
+            mean = np.exp(eta)
+        return mean - y * eta, mean - y, mean
 
     def mean(self, eta: Floats) -> Floats:
         """See :class:`Likelihood`."""

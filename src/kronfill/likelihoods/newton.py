@@ -26,7 +26,7 @@ import numpy as np
 from kronfill._types import Floats, Index
 from kronfill.core.operator import pair_products
 from kronfill.errors import DataError, argument
-from kronfill.likelihoods.families import Likelihood
+from kronfill.likelihoods.families import Likelihood, Parts
 from kronfill.likelihoods.posed import PosedLikelihood
 from kronfill.likelihoods.products import core_of, entry_products
 from kronfill.ridge.effects import AdditiveEffects, EffectsDesign
@@ -123,23 +123,27 @@ class Newton:
             out = pair_products(primal.row.phi @ core, primal.col.phi, rows, cols)
         return out if at.effects is None else out + at.effects.at(rows, cols)
 
-    def _objective(self, eta: Floats, dual: Floats, function: Floats, mu: float) -> float:
+    def _objective(
+        self, eta: Floats, dual: Floats, function: Floats, mu: float
+    ) -> tuple[float, Parts]:
+        """J, and losses with their derivatives."""
         s = self.posed.sampled
-        losses = self.likelihood.losses(s.values, eta)
-        total = float(losses.sum() if s.weights is None else s.weights @ losses)
-        return total + 0.5 * mu * float(dual @ function)
+        parts = self.likelihood.parts(s.values, eta)
+        total = float(parts[0].sum() if s.weights is None else s.weights @ parts[0])
+        return total + 0.5 * mu * float(dual @ function), parts
 
     def solve(self, mu: float, start: Iterate | None = None) -> tuple[Iterate, Solution]:
         """The minimum of J, from ``start`` (the solution for another mu, or other observations)."""
         s, loss = self.posed.sampled, self.likelihood
         at = Iterate.zero(s) if start is None else start
         eta = self.eta(at)
-        at = replace(at, objective=self._objective(eta, at.dual, at.function, mu))
+        value, parts = self._objective(eta, at.dual, at.function, mu)
+        at = replace(at, objective=value)
         history, status = [at.objective], Status.MAX_ITERATIONS
         tight, last = 1.0, np.inf
         residual = np.inf
         for step in range(MAX_STEPS):
-            slope, curve = loss.derivatives(s.values, eta)
+            _, slope, curve = parts
             weights = s.weights_or_ones
             rest = weights * slope + mu * at.dual
             residual = float(np.linalg.norm(rest)) / self._scale
@@ -164,7 +168,7 @@ class Newton:
                     break
                 tight *= 1e-2  # the direction was too inexact to lead down
                 continue
-            at, eta = moved
+            at, eta, parts = moved
             history.append(at.objective)
         self._check_effects(at, eta)
         name, reason = self._steps.name, self._steps.reason
@@ -175,7 +179,7 @@ class Newton:
 
     def _line_search(
         self, at: Iterate, eta: Floats, rest: Floats, mu: float, found: RidgeResult
-    ) -> tuple[Iterate, Floats] | None:
+    ) -> tuple[Iterate, Floats, Parts] | None:
         """The longest of the steps 1, 1/2, 1/4, ... that makes J fall enough; None for none."""
         s = self.posed.sampled
         further = self._steps.products(found.dual)
@@ -190,11 +194,11 @@ class Newton:
         for _ in range(HALVINGS):
             dual, function = at.dual + length * found.dual, at.function + length * further
             moved = eta + length * change
-            value = self._objective(moved, dual, function, mu)
+            value, parts = self._objective(moved, dual, function, mu)
             near = ROUNDING * abs(at.objective)
             if value <= at.objective + SUFFICIENT * length * slope + near:
                 effects = _plus(at.effects, found.effects, length)
-                return Iterate(dual, function, effects, value), moved
+                return Iterate(dual, function, effects, value), moved, parts
             length /= 2
         return None
 
@@ -297,9 +301,10 @@ class _Steps:
         if not isinstance(self._solver, Auto):
             return self._solver
         settings = {part.name: getattr(self._solver, part.name) for part in fields(Iterative)}
-        kinds: dict[str, type[Iterative]] = {"PCG": PCG, "DualPCG": DualPCG}
-        if self.name in kinds:
-            return kinds[self.name](**settings)
+        if self.name == "PCG":  # rough directions need no double precision
+            return PCG(**settings, dtype="float32")
+        if self.name == "DualPCG":
+            return DualPCG(**settings)
         return PrimalDirect() if self.name == "PrimalDirect" else Cholesky()
 
 
