@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.completion.certified import certify
+from kronfill.completion.certified import certify, certify_new_items
 from kronfill.completion.problem import CompletionProblem
 from kronfill.errors import DataError, EmptyDataError, ParameterError
 
@@ -144,6 +144,8 @@ def test_rows_without_entries_and_dropped_labels():
         ({"value_range": (1, 0), "certify": 0.1}, "value_range must be two finite numbers"),
         ({"value_range": (0, 1), "certify": 0.1, "certify_new": "row"}, "certify_new must be one"),
         ({"certify_new": "rows"}, "certify_new needs certify"),
+        ({"value_range": (0, 1), "certify": 0.2, "transform": "log"}, "fitted as they are"),
+        ({"value_range": (0, 1), "certify": 0.2, "round": True}, r"rounded \(round=True\)"),
     ],
 )
 def test_what_cannot_be_certified_is_refused(settings, said, monkeypatch):
@@ -151,6 +153,28 @@ def test_what_cannot_be_certified_is_refused(settings, said, monkeypatch):
     monkeypatch.setattr(CompletionProblem, "of", None)  # before any work
     with pytest.raises(ParameterError, match=said):
         kf.complete(seen, rows=sides, **settings)
+
+
+def test_a_problem_on_another_scale_is_refused_before_its_fit(monkeypatch):
+    seen, sides, _ = table()
+    settings = {"method": "mc", "rank": 1, "value_range": (0, 1)}
+    monkeypatch.setattr(CompletionProblem, "fit", None)
+    for more in ({"transform": "log"}, {"rounded": True}):
+        problem = CompletionProblem.of(seen + 1e-3, sides, **settings, **more)
+        for make in (certify, certify_new_items):
+            with pytest.raises(ParameterError, match="fitted as they are"):
+                make(problem, (0, 1), 0.2)
+
+
+def test_the_default_method_is_certified():
+    seen, sides, truth = table()
+    done = kf.complete(seen, rows=sides, value_range=(0, 1), certify=0.2)
+    found = done.certified
+    assert found.valid
+    assert "speaks of the model fitted to" in found.sentence
+    assert found.name == "hold-out (betting)"
+    missing = seen.isna().to_numpy()
+    assert np.mean((done.filled.to_numpy() - truth)[missing] ** 2) < found.value < 0.25
 
 
 def test_values_outside_the_range_and_too_few_entries():

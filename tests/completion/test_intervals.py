@@ -189,6 +189,22 @@ def test_whether_the_mask_is_even_is_told():
         assert found.attrs["intervals"] == done.intervals_for(0).words
 
 
+def test_the_mask_of_a_method_without_kernels_follows_rows_and_columns(tmp_path):
+    noisy, seen, rows, cols = data()
+    done = kf.complete(np.where(seen, noisy, np.nan), rows, cols, method="mc", rank=1, mu=1.0)
+    want = done.details()
+    part = done.intervals_for(0).part(0)
+    assert part.mask.kind == "kernel"
+    done.save(tmp_path / "model.kf")
+    same = kf.load(tmp_path / "model.kf")
+    pd.testing.assert_frame_equal(same.details(), want)
+    del same._calibrated  # made anew
+    pd.testing.assert_frame_equal(same.details(), want)
+    bare = kf.complete(np.where(seen, noisy, np.nan), method="mc", rank=1, mu=1.0)
+    bare.details()
+    assert bare.intervals_for(0).part(0).mask.kind == "effects"
+
+
 def test_weights_that_say_nothing_are_warned_of(monkeypatch):
     rng = np.random.default_rng(0)
     seen = np.where(rng.random((40, 30)) < np.linspace(0.1, 0.9, 40)[:, None], 1.0, np.nan)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from kronfill.bounds import Certificate
     from kronfill.bounds.new_rows import NewItemsCertificate
 
-__all__ = ["can_be_certified", "certify", "certify_new_items", "check_certify"]
+__all__ = [
+    "can_be_certified", "certify", "certify_new_items", "check_as_they_are", "check_certify",
+    "other_scale",
+]  # fmt: skip
 
 AXES = ("rows", "cols")
 
@@ -53,6 +56,23 @@ def check_certify(value_range: Any, share: Any, new: Any = None) -> None:
     from kronfill.bounds.losses import as_value_range
 
     as_value_range(value_range)
+
+
+def check_as_they_are(transform: Any, rounded: Any) -> None:
+    """Raise if values are to be fitted on a scale of which certificates do not speak."""
+    told = [] if transform in (None, "auto") else [argument("transform", transform)]
+    told += [argument("round", rounded)] if rounded else []
+    if told:
+        raise other_scale(" and ".join(told))
+
+
+def other_scale(words: str) -> ParameterError:
+    """What is said where values are fitted on another scale, or rounded."""
+    return ParameterError(
+        "Certificates are about values that are fitted as they are, and these are fitted on "
+        f"another scale or rounded ({words}): use {argument('transform', None)} and "
+        f"{argument('round', False)}."
+    )
 
 
 def can_be_certified(model: Any) -> bool:
@@ -99,6 +119,7 @@ def certify(
     from kronfill.bounds import certificate
 
     check_certify(value_range, share)
+    problem = _as_they_are(problem)
     if problem.likelihood != "gaussian":
         msg = (
             f"{argument('certify')} is for values that are numbers: leave it or "
@@ -157,6 +178,7 @@ def certify_new_items(
     from kronfill.bounds import new_items_certificate
 
     check_certify(value_range, share, axis)
+    problem = _as_they_are(problem)
     obs, at = problem.observations, AXES.index(axis)
     known = np.flatnonzero((obs.row_counts, obs.col_counts)[at])
     drawn = _random(seed).permutation(known)[: max(1, round(share * len(known)))]
@@ -169,6 +191,14 @@ def certify_new_items(
     model = replace(problem, observations=train).fit()
     found = new_items_certificate(model, value_range, obs.take(held), axis=axis)
     return replace(found, about=_about(train, obs))
+
+
+def _as_they_are(problem: CompletionProblem) -> CompletionProblem:
+    """The problem with the method alone; what is clipped is no further from values in the range."""
+    plain = problem.as_fitted()
+    if isinstance(plain.estimator, TransformedRegressor):
+        check_as_they_are(plain.estimator.scale, plain.estimator.rounded)
+    return plain
 
 
 def _about(train: Observations, everything: Observations) -> str:

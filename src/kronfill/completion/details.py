@@ -21,7 +21,7 @@ from kronfill.completion.values import InOriginalUnits, base_of, is_scaled, unsc
 from kronfill.data import Observations
 from kronfill.data.arrays import plain_array
 from kronfill.errors import ParameterError, argument
-from kronfill.estimators.base import MatrixRegressor, check_rank
+from kronfill.estimators.base import Kernels, MatrixRegressor, check_rank
 from kronfill.estimators.transformed.regressor import TransformedRegressor
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class EntryDetails:
 
     model: MatrixRegressor
     observations: Observations
+    _side_kernels: Kernels = (None, None)
+    """What is known about rows and columns, where the method makes no use of it."""
 
     @property
     @abstractmethod
@@ -211,8 +213,10 @@ class EntryDetails:
                 )
                 raise ParameterError(msg)
             groups = grouping(by, self.model, self.observations)
-            return self._in_units(intervals_for(model, count, "calibrated", groups.pair))
-        made = intervals_for(model, count, method)
+            return self._in_units(
+                intervals_for(model, count, "calibrated", groups.pair, self._side_kernels)
+            )
+        made = intervals_for(model, count, method, kernels=self._side_kernels)
         if isinstance(made, Calibrated):
             kept: Calibrated | None = vars(self).get("_calibrated")
             if kept is not None and kept.serves(count):

@@ -22,7 +22,7 @@ from kronfill.errors import (
     ParameterError,
     argument,
 )
-from kronfill.estimators.base import MatrixRegressor, fitted_kernels
+from kronfill.estimators.base import Kernels, MatrixRegressor, fitted_kernels
 from kronfill.estimators.choices import kept
 from kronfill.estimators.conformal.calibration import (
     held_entries,
@@ -124,7 +124,7 @@ class Calibrated(Intervals):
 
     * Known row and column: a part of the entries, which count by their odds of being missing
       (weighted split conformal); the odds follow from row and column effects of the mask, and from
-      the kernels if the method has any.
+      what is known about rows and columns, whether or not the method makes use of it.
     * New row: whole rows, each of which counts once (hierarchical conformal); new columns likewise.
     * New row and column: entries of hidden rows in hidden columns no two of which share either.
 
@@ -134,6 +134,7 @@ class Calibrated(Intervals):
     """
 
     kind = "conformal"
+    kernels: Kernels = (None, None)
 
     def __init__(
         self,
@@ -141,8 +142,10 @@ class Calibrated(Intervals):
         count: int = 0,
         groups: tuple[Index | None, Index | None] | None = None,
         parts: tuple[Any, ...] = (None, None, None, None),
+        kernels: Kernels = (None, None),
     ) -> None:
         self.model = model
+        self.kernels = kernels
         self.count = count
         self.groups = groups
         self._parts = list(parts)
@@ -225,7 +228,7 @@ class Calibrated(Intervals):
     def _calibrated(self, kind: int) -> LeftOutErrors:
         model, obs = kept(self.model), counted(self.model.observations_)
         if kind == 0:
-            return _known(model, self.model, obs, self.groups, self.count)
+            return _known(model, obs, self._known_about(), self.groups, self.count)
         if kind == 3:
             return held_pairs(model, obs, count=self.count)
         axis = kind - 1
@@ -233,6 +236,11 @@ class Calibrated(Intervals):
         if items < FEW_ITEMS:
             return items_in_turn(model, obs, axis, count=self.count)
         return held_items(model, obs, axis, count=self.count, groups=self._groups_of(axis))
+
+    def _known_about(self) -> Kernels:
+        """Kernels of the method, or if it has none what else is known about rows and columns."""
+        own = fitted_kernels(self.model)
+        return own if any(kernel is not None for kernel in own) else self.kernels
 
     def _groups_of(self, axis: int) -> Index | None:
         """Groups of rows (columns), where those without observations share theirs with others."""
@@ -329,8 +337,8 @@ def _weighted_words(part: Around, test: SamplingTest) -> str:
 
 def _known(
     model: MatrixRegressor,
-    fitted: MatrixRegressor,
     obs: Observations,
+    kernels: Kernels,
     groups: tuple[Index | None, Index | None] | None,
     count: int,
 ) -> Around:
@@ -340,11 +348,12 @@ def _known(
     held = np.zeros(obs.m, bool)
     wanted = min(max(round(SHARE * obs.m), min(100, obs.m // 3)), obs.m - 1)
     held[np.random.default_rng(0).choice(obs.m, wanted, replace=False)] = True
-    smooth = any(kernel is not None for kernel in fitted_kernels(fitted))
-    mask = "kernel" if smooth else "effects"
+    mask = "kernel" if any(kernel is not None for kernel in kernels) else "effects"
     if min(obs.shape) == 1:
         mask = "uniform"
-    return held_entries(model, obs, held, mask=mask, scores="auto", groups=groups, count=count)
+    return held_entries(
+        model, obs, held, mask=mask, kernels=kernels, scores="auto", groups=groups, count=count
+    )
 
 
 class NoIntervals(Intervals):
@@ -372,11 +381,13 @@ def intervals_for(
     count: int,
     method: str = "auto",
     groups: tuple[Index | None, Index | None] | None = None,
+    kernels: Kernels = (None, None),
 ) -> Intervals:
     """Return intervals of the kind asked for, for ``count`` entries.
 
     "auto" calibrates, which holds for uneven masks and new rows, where there are 200 observations;
-    with fewer it takes the model's own standard deviation if there is one.
+    with fewer it takes the model's own standard deviation if there is one. ``kernels`` is what is
+    known about rows and columns, for the mask of a method that has none.
     """
     if method not in METHODS:
         msg = f"intervals must be one of {METHODS}, got {method!r}."
@@ -401,4 +412,4 @@ def intervals_for(
         return NoIntervals("none: the effects take up every observation, nothing tells the noise")
     if obs.m < LEAST:
         return NoIntervals(f"none: too few to measure errors, {count_of(obs.m, 'observation')}")
-    return Calibrated(model, count, groups)
+    return Calibrated(model, count, groups, kernels=kernels)

@@ -26,7 +26,7 @@ from kronfill.completion.values import as_range, value_words
 from kronfill.data import Observations
 from kronfill.data.amounts import count_of
 from kronfill.errors import KronfillWarning, ParameterError, argument
-from kronfill.estimators.base import MatrixRegressor, check_rank
+from kronfill.estimators.base import MatrixRegressor, check_rank, fitted_kernels
 from kronfill.estimators.transformed.regressor import TransformedRegressor
 from kronfill.streaming.long_table import is_long_table
 
@@ -199,6 +199,8 @@ def complete(
     (2, 2)
     """
     check_certify(value_range, certify, certify_new)
+    if certify is not None:
+        certified.check_as_they_are(transform, round)
     value_range = as_range(value_range)
     if is_long_table(table):
         _refuse_values(value_range, transform, round)
@@ -337,14 +339,14 @@ class Completion(Plots, Questions):
         """Fit the method of a problem, certified before if asked for; the completed table."""
         found = new = None
         if value_range is not None and certify is not None:
-            # What is clipped is no further from values within the range: the bound holds for it.
-            plain = problem.as_fitted()
-            found = certified.certify(plain, value_range, certify, seed)
+            found = certified.certify(problem, value_range, certify, seed)
             if certify_new is not None:
-                new = certify_new_items(plain, value_range, certify, certify_new, seed)
+                new = certify_new_items(problem, value_range, certify, certify_new, seed)
         model = problem.fit()
         words = (problem.row.words, problem.col.words)
         done = cls(model, problem.observations, words, problem.known)
+        if all(kernel is None for kernel in fitted_kernels(model)):
+            done._side_kernels = (problem.row.kernel, problem.col.kernel)
         if found is not None:
             done.certified = found
         if new is not None:
@@ -500,12 +502,7 @@ class Completion(Plots, Questions):
         if not isinstance(model, TransformedRegressor):
             return model
         if model.scale_.kind != "none" or model.rounded:
-            msg = (
-                "Certificates are about values that are fitted as they are, and these were fitted "
-                f"on another scale or rounded ({value_words(model)}): use transform=None and "
-                "round=False."
-            )
-            raise ParameterError(msg)
+            raise certified.other_scale(value_words(model))
         inner: MatrixRegressor = model.estimator_
         return inner
 

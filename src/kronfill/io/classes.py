@@ -405,6 +405,14 @@ def _two_groups(value: Any) -> bool:
     return two and all(part is None or _matrix_like(part) or _is_series(part) for part in value)
 
 
+_two_kernels = tuple_of(optional(kernel), 2)
+
+
+def _known_of(kernels: Any, size: tuple[int, int]) -> bool:
+    """Whether kernels know each row and each column."""
+    return _sized([part and part.n for part in kernels], size)
+
+
 def _scale_of(scale: Any, model: Any) -> bool:
     """Whether a scale speaks of the table of a model."""
     if isinstance(scale, LearnedScale):
@@ -482,6 +490,7 @@ def _completion(value: Completion) -> bool:
     pairs = zip(vars(value)["_known"], (seen.row_labels, seen.col_labels), strict=True)
     return (
         value.model.shape_ == seen.shape
+        and _known_of(value._side_kernels, seen.shape)
         and not isinstance(fitted_form(value.model), Stacked)
         and all(_begins(own, names) for own, names in pairs)
     )
@@ -760,6 +769,7 @@ _ESTIMATORS = (
             "scores": one_of(*SCORES),
             "groups": optional(either(text, _two_groups)),
             "new": one_of(*NEW),
+            "mask_kernels": optional(lambda pair: _two_groups(pair) or _two_kernels(pair)),
             "_outside": tuple_of(either(of(LeftOutErrors), text)),
         },
         tidy=_without_a_fit,
@@ -792,6 +802,8 @@ _ESTIMATORS = (
             "groups": optional(tuple_of(optional(indices), 2)),
             "_parts": _four_parts,
         },
+        {"kernels": _two_kernels},
+        fits=lambda made: _known_of(made.kernels, made.model.shape_),
     ),
     Record(
         Completion,
@@ -805,6 +817,7 @@ _ESTIMATORS = (
             "certified": of(Certificate),
             "certified_new": of(NewItemsCertificate),
             "_calibrated": of(Calibrated),
+            "_side_kernels": _two_kernels,
         },
         forgotten=("_parts",),
         fits=_completion,

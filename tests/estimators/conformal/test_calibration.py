@@ -79,6 +79,45 @@ def test_uneven_masks_with_uneven_noise_are_covered_by_weights_and_not_without(m
     assert scaled[1] > 0.85
 
 
+def test_the_mask_of_a_method_without_kernels_follows_what_is_known():
+    """A gap in a block with larger errors, which effects of rows and columns tell in part only."""
+    found = {"kernel": [], "effects": []}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x, t = rng.random(50), rng.random(40)
+        gap = (x < 0.5)[:, None] != (t < 0.5)  # rows and columns have equal counts on average
+        values = np.where(gap, 3.0, 0.3) * rng.standard_normal((50, 40))
+        seen = rng.random((50, 40)) < np.where(gap, 0.1, 0.6)
+        pair = tuple(kf.kernels.rbf(z, length_scale=0.3) for z in (x, t))
+        est = kf.MC((50, 40), rank=1, mu=100.0)
+        for name, kernels in (("kernel", pair), ("effects", None)):
+            model = kf.ConformalRegressor(est, mask=name, mask_kernels=kernels, calibration=0.3)
+            found[name].append(inside(model.fit(observed(values, seen)), values, seen)[0])
+    assert abs(np.mean(found["kernel"]) - 0.9) < 0.03
+    assert np.mean(found["effects"]) < 0.8
+
+
+def test_kernels_of_a_mask_are_those_of_the_method_by_default(tmp_path):
+    values, seen, row, col = uneven(0, 30, 25)
+    obs, est = observed(values, seen), kf.KKMCEX(row, col, mu=0.3)
+    own = kf.ConformalRegressor(est, mask="kernel", calibration=0.1).fit(obs)
+    fitted = own.estimator_.observations_
+    at = np.argwhere((fitted.row_counts > 0)[:, None] & (fitted.col_counts > 0))
+    given = kf.ConformalRegressor(est, mask="kernel", calibration=0.1, mask_kernels=(row, col))
+    given.fit(obs)
+    assert_array_equal(own.predict_interval(at), given.predict_interval(at))
+    given.save(tmp_path / "m.kf")
+    assert_array_equal(kf.load(tmp_path / "m.kf").predict_interval(at), given.predict_interval(at))
+    for bad, text in (
+        ({"mask": "effects", "mask_kernels": (row, col)}, "is what mask='kernel' follows"),
+        ({"mask": "kernel", "mask_kernels": row}, "must be a pair"),
+        ({"mask": "kernel", "mask_kernels": (col, row)}, "must know each of 30 rows"),
+        ({"mask": "kernel", "mask_kernels": (None, None)}, "needs side information"),
+    ):
+        with pytest.raises(ParameterError, match=text):
+            kf.ConformalRegressor(kf.MC(rank=1), **bad).fit(obs)
+
+
 def test_weighted_intervals_are_their_definition():
     values, seen, row, col = uneven(0, 30, 25)
     obs = observed(values, seen)

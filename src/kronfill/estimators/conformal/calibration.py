@@ -27,6 +27,7 @@ from kronfill.estimators.choices import kept
 from kronfill.estimators.conformal.left_out_errors import Around, LeavingItemsOut, joint_label
 from kronfill.estimators.conformal.scales import ConstantScale, Scale, learned_scale, model_scale
 from kronfill.estimators.folds import Fold, left_out
+from kronfill.kernels.base import Kernel
 from kronfill.masks import fit_mask
 
 __all__ = [
@@ -54,6 +55,7 @@ def held_entries(
     held: NDArray[np.bool_],
     *,
     mask: str = "uniform",
+    kernels: tuple[Kernel | None, Kernel | None] | None = None,
     scores: str = "absolute",
     groups: tuple[Index | None, Index | None] | None = None,
     count: int = 0,
@@ -61,14 +63,16 @@ def held_entries(
 ) -> Around:
     """Fit without the entries ``held`` and take widths for known rows and columns from them.
 
-    The mask model and the scale are made from the training part alone.
+    The mask model and the scale are made from the training part alone. ``kernels`` is what the mask
+    may follow, by default those of the method.
     """
     (fold,) = left_out(model.fit, observations, [(~held, held)])
     part, rest = fold.train, fold.held
     warm = ~cold(part, rest.rows, rest.cols)
     rows, cols = rest.rows[warm], rest.cols[warm]
     share = part.m / observations.m
-    model_of_mask = fit_mask(mask, part, share, fitted_kernels(fold.model))
+    known = fitted_kernels(fold.model) if kernels is None else kernels
+    model_of_mask = fit_mask(mask, part, share, known)
     scale = _scale(fold, scores, count, seed)
     size = np.abs(fold.gap)[warm]
     if scale is not None:

@@ -11,10 +11,12 @@ from kronfill._types import Flags, Index
 from kronfill.data import Observations
 from kronfill.data.arrays import plain_array
 from kronfill.errors import KronfillWarning, ParameterError
+from kronfill.estimators.base import checked_kernels
 from kronfill.estimators.inputs import random_generator
+from kronfill.kernels.base import Kernel
 from kronfill.masks import uniformity_where_known
 
-__all__ = ["drawn_entries", "drawn_folds", "group_codes", "warn_if_uneven"]
+__all__ = ["drawn_entries", "drawn_folds", "group_codes", "mask_kernels", "warn_if_uneven"]
 
 
 def drawn_entries(m: int, share: float, random_state: Any) -> Flags:
@@ -65,3 +67,21 @@ def group_codes(groups: Any, shape: tuple[int, int]) -> tuple[Index | None, Inde
             raise ParameterError(msg)
         codes.append(np.unique(array.astype(str), return_inverse=True)[1].astype(np.intp))
     return codes[0], codes[1]
+
+
+def mask_kernels(given: Any, shape: tuple[int, int]) -> tuple[Kernel | None, Kernel | None] | None:
+    """The kernels that a mask follows, checked; None for those of the method."""
+    if given is None:
+        return None
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        msg = (
+            "mask_kernels must be a pair, a kernel for the rows and one for the columns, None for "
+            f"either; got {given!r}."
+        )
+        raise ParameterError(msg)
+    found = checked_kernels(*given)
+    for kernel, size, name in zip(found, shape, ("row", "column"), strict=True):
+        if kernel is not None and kernel.n != size:
+            msg = f"mask_kernels must know each of {size} {name}s, got a kernel of {kernel.n}."
+            raise ParameterError(msg)
+    return found

@@ -22,6 +22,7 @@ from kronfill.estimators.conformal.drawing import (
     drawn_entries,
     drawn_folds,
     group_codes,
+    mask_kernels,
     warn_if_uneven,
 )
 from kronfill.estimators.conformal.left_out_errors import Around, LeftOutErrors
@@ -40,6 +41,7 @@ EXACT_LIMIT = 3000
 _OF_THE_BOUNDS = ("estimator_", "scores_", "mask_", "effective_calibration_")
 _AS_EARLIER = {
     "mask": "uniform", "scores": "absolute", "groups": None, "new": "refuse", "_outside": (),
+    "mask_kernels": None,
 }  # fmt: skip
 """What a model that was saved by an earlier version lacks."""
 NEW = ("refuse", "split", "jackknife+")
@@ -76,6 +78,9 @@ class ConformalRegressor(Wrapping):
         probability is learned from which entries of the training part are, by row and column
         effects, popularities, or effects and the kernels of the method; entries count by their
         odds of being missing, the one asked about by its own.
+    mask_kernels : pair of Kernel or array-like, optional
+        What ``mask="kernel"`` follows, None for an axis of which nothing is known: for methods that
+        have no kernels, whose mask may follow side information all the same.
     scores : {"absolute", "normalised", "auto"}, default="absolute"
         What widths follow, for "split" only: nothing; the standard deviation of the method
         (KKMCEX, RRMCEX, BayesianKMC; for the others what few observations leave open in their
@@ -156,6 +161,7 @@ class ConformalRegressor(Wrapping):
         scores: str = "absolute",
         groups: Any = None,
         new: str = "refuse",
+        mask_kernels: Any = None,
     ) -> None:
         self.estimator = estimator
         self.method = method
@@ -166,6 +172,7 @@ class ConformalRegressor(Wrapping):
         self.scores = scores
         self.groups = groups
         self.new = new
+        self.mask_kernels = mask_kernels
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the method and measure its errors on observations left out.
@@ -190,14 +197,15 @@ class ConformalRegressor(Wrapping):
             msg = "Intervals need at least 2 observations: one to fit, one to measure an error."
             raise DataError(msg)
         groups = group_codes(self.groups, observations.shape)
+        kernels = mask_kernels(self.mask_kernels, observations.shape)
         if self.mask == "uniform":
             warn_if_uneven(observations, _ADVICE[self.method])
         seed = _seed(self.random_state)
         if self.method == "split":
             held = drawn_entries(observations.m, self.calibration, self.random_state)
             self._bounds: LeftOutErrors = held_entries(
-                model, observations, held, mask=self.mask, scores=self.scores, groups=groups,
-                seed=seed,
+                model, observations, held, mask=self.mask, kernels=kernels, scores=self.scores,
+                groups=groups, seed=seed,
             )  # fmt: skip
         elif isinstance(model, GaussianProcessRegressor) and observations.m <= EXACT_LIMIT:
             self._bounds = each_left_out(model, observations)
@@ -348,6 +356,9 @@ class ConformalRegressor(Wrapping):
             msg = f"new must be one of {NEW}, got {self.new!r}."
             raise ParameterError(msg)
         check_scores(self.scores)
+        if self.mask_kernels is not None and self.mask != "kernel":
+            msg = f"mask_kernels is what mask='kernel' follows: leave it out for {self.mask!r}."
+            raise ParameterError(msg)
         plain = self.mask == "uniform" and self.scores == "absolute" and self.groups is None
         if self.method != "split" and not plain:
             msg = (
