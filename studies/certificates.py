@@ -28,6 +28,11 @@ CASES = {
 }
 """Data, number of observed entries, and a range that the values are known to obey."""
 QUICK = {"BIXI": (bixi, 1500, (0.0, 8.0))}
+HARD_ROWS = (
+    "a few rows at most", "just more than no loss allows", "loud rows with one entry",
+    "heavy tails", "coin tosses by row", "nearly all at most",
+)  # fmt: skip
+"""Rows that are hard to bound: what is rare is whole rows, or rows that are seldom seen."""
 HARD = ("heavy tails", "rare, at the largest ceilings", "coin tosses", "nearly all at most")
 
 
@@ -44,6 +49,8 @@ def run(quick=False, draws=1000, folds=10):
         for v in (4, 20, 100):
             losses, ceilings = hard(kind, np.random.default_rng(0))
             failures.append(_failures(kind, losses, ceilings, v, draws))
+    for kind in HARD_ROWS:
+        failures += [_new_row_failures(kind, v, draws) for v in ((20,) if quick else (4, 20, 60))]
     cross = None if quick else _by_folds(drug_response(), 10_000, (-20.0, 20.0), folds)
     return {"rows": rows, "failures": failures, "folds": cross}
 
@@ -152,6 +159,45 @@ def _failures(name, losses, ceilings, v, draws):
         game = Game.of(losses[seen], ceilings[seen], rest, DELTA)
         failed += game.log_wealth(truth) > np.log(1 / DELTA)
     return {"losses": name, "v": v, "draws": draws, "failed": failed / draws}
+
+
+def hard_rows(kind, rng, shape, v):
+    """Values of rows that were not fitted to, between 0 and 1, and how many entries each shows."""
+    n, l = shape
+    lengths = rng.integers(1, l + 1, n)
+    shares = {
+        "a few rows at most": 0.04, "nearly all at most": 0.95,
+        "just more than no loss allows": 1.01 * (1 - DELTA ** (1 / v)),
+    }  # fmt: skip
+    if kind in shares:
+        return (np.arange(n) < shares[kind] * n)[:, None] * np.ones(l), lengths
+    if kind == "loud rows with one entry":
+        loud = np.arange(n) < n // 5
+        values = np.where(loud[:, None], rng.choice([0.0, 1.0], shape), 0.0)
+        return values, np.where(loud, 1, l)
+    if kind == "heavy tails":
+        return np.minimum(1.0, 0.02 * rng.pareto(0.8, (n, 1)) * rng.random(shape)), lengths
+    return rng.choice([0.0, 1.0], (n, 1)) * np.ones(l), lengths
+
+
+def _new_row_failures(kind, v, draws, shape=(400, 8), fitted=10):
+    """Share of random hold-outs of v rows whose bound lies below the mean over all rows."""
+    rng = np.random.default_rng(2)
+    values, lengths = hard_rows(kind, rng, shape, v)
+    n, l = shape
+    known = np.repeat(np.arange(n, n + fitted), l), np.tile(np.arange(l), fitted)
+    train = kf.Observations(*known, np.repeat(0.1 * rng.random(fitted), l), (n + fitted, l))
+    est = kf.KKMCEX(None, None, mu=1.0, center="mean").fit(train)
+    gap = np.clip(est.predict_matrix(rows=np.arange(n)), 0.0, 1.0) - values
+    truth, failed = np.mean(gap**2), 0
+    for _ in range(draws):
+        rows = np.repeat(chosen := rng.permutation(n)[:v], lengths[chosen])
+        cols = np.concatenate([rng.permutation(l)[: lengths[row]] for row in chosen])
+        held = kf.Observations(rows, cols, values[rows, cols], train.shape)
+        found = kf.bounds.new_items_certificate(est, (0.0, 1.0), held, DELTA)
+        failed += found.value < truth
+    name = f"new rows: {kind}"
+    return {"losses": name, "v": v, "draws": draws, "failed": float(failed / draws)}
 
 
 def _by_folds(data, m, limits, folds):

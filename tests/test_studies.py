@@ -105,6 +105,7 @@ def test_certificates_of_bixi_are_short_and_hold():
     assert row["truth"] <= row["value"] < row["by_class"]
     assert row["margin"] < 0.5 * row["classical"]
     assert all(one["failed"] <= 0.064 for one in result["failures"])
+    assert sum(one["losses"].startswith("new rows: ") for one in result["failures"]) == 6
     assert "| BIXI | 1,500 | 150 |" in certificates.table(result)
 
 
@@ -116,6 +117,7 @@ def test_the_certificates_that_are_kept_are_short_and_hold():
         assert row["margin"] <= goal
         assert row["margin"] <= 0.3 * row["classical"]
     assert all(one["failed"] <= 0.064 and one["draws"] == 1000 for one in result["failures"])
+    assert sum(one["losses"].startswith("new rows: ") for one in result["failures"]) == 18
     assert result["folds"]["by_folds"] >= result["folds"]["single"]
 
 

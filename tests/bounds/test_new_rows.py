@@ -77,6 +77,37 @@ def test_violations_with_rows_of_different_lengths():
     assert np.mean(pooled) < 0.5 * truth  # what counting entries would have said
 
 
+def same_column(rng, kind, n=200, l=8, v=40):
+    """Rows of which one of 8 columns is all loss; one column is seen, of each row or of all."""
+    values = np.zeros((n, l))
+    values[:, 0] = 1.0
+    est = fitted(np.where(np.arange(n)[:, None] < 10, 0.0, values), np.arange(10), np.eye(n) + 1.0)
+    rows = rng.choice(np.arange(10, n), v, replace=False)
+    cols = np.full(v, rng.integers(l)) if kind == "shared" else rng.integers(0, l, v)
+    return est, kf.Observations(rows, cols, values[rows, cols], values.shape), 1 / l
+
+
+def test_columns_that_are_shared_by_all_rows_refute_the_certificate():
+    """Each column is drawn at random, but once for all rows: the bound fails, and says so."""
+    rng = np.random.default_rng(4)
+    failed, refuted = {"shared": 0, "own": 0}, {"shared": 0, "own": 0}
+    for kind in failed:
+        for _ in range(60):
+            est, held, truth = same_column(rng, kind)
+            found = B.new_items_certificate(est, (0, 1), held)
+            failed[kind] += found.value < truth
+            refuted[kind] += not found.valid
+            assert ("IT DOES NOT APPLY HERE" in found.sentence) == (not found.valid)
+    assert failed["shared"] > 40  # seven in eight
+    assert failed["own"] <= 6  # 5% of 60 and two standard errors
+    assert refuted["shared"] == 60
+    assert refuted["own"] <= 2  # one in a thousand, or a few: five entries a column are few
+    est, held, _ = same_column(rng, "shared")
+    said = " ".join(str(B.new_items_certificate(est, (0, 1), held)).split())
+    assert "[DOES NOT HOLD] within a held-out row the columns observed were drawn" in said
+    assert "independently for each row (their counts would be as they are with" in said
+
+
 def test_columns_are_rows_of_the_transposed():
     rng = np.random.default_rng(2)
     values = rng.random(SHAPE)

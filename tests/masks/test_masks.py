@@ -9,7 +9,7 @@ from scipy.special import expit
 
 import kronfill as kf
 from kronfill.errors import ParameterError
-from kronfill.masks import KINDS, fit_mask
+from kronfill.masks import KINDS, apart_p_value, fit_mask
 from kronfill.masks.effects import fit_effects, thinned_score
 
 
@@ -143,3 +143,27 @@ def test_names():
         fit_mask("even", mask)
     with pytest.raises(ParameterError, match="needs side information"):
         fit_mask("kernel", mask)
+
+
+@pytest.mark.parametrize(("size", "longest", "lines"), [(8, 1, 100), (30, 28, 40), (200, 60, 50)])
+def test_lines_that_draw_by_themselves_are_rejected_at_the_stated_level(size, longest, lines):
+    rng, found = np.random.default_rng(0), []
+    for _ in range(1000):
+        own = [rng.permutation(size)[: rng.integers(1, longest + 1)] for _ in range(lines)]
+        label = np.repeat(np.arange(lines), [len(part) for part in own])
+        found.append(apart_p_value(label, np.concatenate(own), size))
+    assert 0.06 < np.mean(np.array(found) < 0.1) < 0.13
+    assert np.mean(np.array(found) < 0.001) <= 0.006
+
+
+def test_few_entries_are_judged_by_a_bound_that_holds():
+    """Two lines of one entry in 100 places share it with probability 0.01."""
+    assert apart_p_value(np.array([0, 1]), np.array([7, 7]), 100) == pytest.approx(0.01, rel=0.02)
+    assert apart_p_value(np.array([0, 0]), np.array([3, 4]), 5) == 1.0  # one line
+    full = np.divmod(np.arange(20), 5)
+    assert apart_p_value(*full, 5) == 1.0
+
+
+def test_places_that_avoid_each_other_are_told_as_well():
+    lines = np.arange(200)
+    assert apart_p_value(lines, lines % 20, 20) < 1e-6

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["Assumption", "Bound"]
+__all__ = ["FAILS", "Assumption", "Bound"]
+
+FAILS = "IT DOES NOT APPLY HERE: an assumption fails, see below."
+"""What a statement ends with where it is known not to hold."""
 
 
 @dataclass(frozen=True)

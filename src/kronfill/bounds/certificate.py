@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.bounds.bound import Assumption, Bound
+from kronfill.bounds.bound import FAILS, Assumption, Bound
 from kronfill.bounds.checking import check_labels, check_loss, check_values
 from kronfill.bounds.choices import Origin, origin
 from kronfill.bounds.complexity.monte_carlo import check_delta
@@ -158,7 +158,7 @@ class Certificate:
         if self.about:
             text += f" {self.about}"
         if not self.valid:
-            text += " IT DOES NOT APPLY HERE: an assumption fails, see below."
+            text += f" {FAILS}"
         return text
 
     def __str__(self) -> str:

@@ -3,8 +3,10 @@
 The rows that the model was not fitted to, held out or without any observation, are a population of
 n; the v held out were drawn from it at random. Row i has the mean loss X_i over its columns, and
 with known w >= ceilings of the losses the mean headroom Y_i of its columns. Of a held-out row some
-columns are observed, taken as drawn at random among its columns: the mean headroom y over these has
-the mean Y_i. By Maclaurin's inequality the mean of a product of v of n non-negative numbers, drawn
+columns are observed, drawn at random among its columns, independently for each row: the mean
+headroom y over these has the mean Y_i, and the product of y over rows that of Y. (Were they the
+same columns in all rows the product would have another mean, and the bound would fail.) By
+Maclaurin's inequality the mean of a product of v of n non-negative numbers, drawn
 without replacement, is at most the v-th power of their mean, so that
 
     E = prod over held-out rows of  y_i / (mean of w over all n rows - mu),
@@ -25,7 +27,7 @@ from scipy.special import logsumexp
 
 from kronfill._types import Floats, Index
 from kronfill.bounds.betting import first_refuted
-from kronfill.bounds.bound import Assumption
+from kronfill.bounds.bound import FAILS, Assumption
 from kronfill.bounds.ceilings import Ceilings
 from kronfill.bounds.checking import check_labels, check_loss, check_values
 from kronfill.bounds.choices import origin
@@ -33,9 +35,12 @@ from kronfill.bounds.complexity.monte_carlo import check_delta
 from kronfill.bounds.losses import Loss, Square, as_loss, as_value_range
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError
+from kronfill.masks import apart_p_value
 
 __all__ = ["NewItemsCertificate", "new_items_certificate"]
 
+ALPHA = 0.001
+"""Below this probability of its counts the columns of a hold-out were not drawn as they must be."""
 BLOCK_FLOATS = 4_000_000
 NAMES = {"rows": "row", "cols": "column"}
 
@@ -81,6 +86,11 @@ class NewItemsCertificate:
     about: str = ""
 
     @property
+    def valid(self) -> bool:
+        """Whether no assumption is known to fail."""
+        return all(part.holds is not False for part in self.assumptions)
+
+    @property
     def vacuous(self) -> bool:
         """Whether a constant, the middle of the range, guarantees as much without any model."""
         return self.value >= self.loss.of_constant(self.value_range)
@@ -100,7 +110,8 @@ class NewItemsCertificate:
                 f" This is vacuous: a constant guarantees "
                 f"{self.loss.of_constant(self.value_range):.4g}."
             )
-        return f"{text} {self.about}".strip()
+        text = f"{text} {self.about}".strip()
+        return text if self.valid else f"{text} {FAILS}"
 
     @property
     def beside(self) -> str:
@@ -206,7 +217,12 @@ def new_items_certificate(
         variance=float(np.var(np.append(train.values, holdout.values))),
         loss=chosen,
         value_range=limits,
-        assumptions=_assumptions(limits, NAMES[axis], len(items) == len(others)),
+        assumptions=_assumptions(
+            limits,
+            NAMES[axis],
+            len(items) == len(others),
+            apart_p_value(mine, (holdout.cols, holdout.rows)[at], train.shape[1 - at]),
+        ),
     )
 
 
@@ -251,7 +267,11 @@ def _ceilings(
         yield loss.ceilings(block, limits)
 
 
-def _assumptions(limits: tuple[float, float], name: str, alone: bool) -> tuple[Assumption, ...]:
+def _assumptions(
+    limits: tuple[float, float], name: str, alone: bool, p_value: float
+) -> tuple[Assumption, ...]:
+    refuted = p_value < ALPHA
+    seen = f" (their counts would be as they are with probability {max(p_value, 1e-99):.1g})"
     other = "column" if name == "row" else "row"
     found = [
         Assumption(
@@ -259,7 +279,9 @@ def _assumptions(limits: tuple[float, float], name: str, alone: bool) -> tuple[A
             f"likely to be held out: {name}s with and without observations do not differ"
         ),
         Assumption(
-            f"within a held-out {name} the {other}s observed were drawn at random from all {other}s"
+            f"within a held-out {name} the {other}s observed were drawn at random from all "
+            f"{other}s, independently for each {name}{seen if refuted else ''}",
+            False if refuted else None,
         ),
         Assumption(f"all values, observed or not, lie in [{limits[0]:g}, {limits[1]:g}]"),
         Assumption("the hold-out had no part in any choice"),

@@ -291,8 +291,9 @@ def certificate_facts(found: Any) -> dict[str, Any]:
 def new_items_facts(found: Any) -> dict[str, Any]:
     """What a certificate for new rows or columns says, for the JSON object."""
     return {
-        "value": found.value, "estimate": found.estimate, "vacuous": found.vacuous,
-        "delta": found.delta, "axis": found.axis, "held_out": found.held_out,
-        "population": found.population, "variance": found.variance, "sentence": found.sentence,
+        "value": found.value, "valid": found.valid, "estimate": found.estimate,
+        "vacuous": found.vacuous, "delta": found.delta, "axis": found.axis,
+        "held_out": found.held_out, "population": found.population, "variance": found.variance,
+        "sentence": found.sentence,
         "assumptions": [{"text": str(part), "holds": part.holds} for part in found.assumptions],
     }  # fmt: skip

@@ -11,7 +11,12 @@ from kronfill.masks.choice import fit_mask
 from kronfill.masks.effects import EffectsMask
 from kronfill.masks.kernel import KernelMask
 from kronfill.masks.rank_one import RankOneMask
-from kronfill.masks.uniformity import SamplingTest, uniformity, uniformity_where_known
+from kronfill.masks.uniformity import (
+    SamplingTest,
+    apart_p_value,
+    uniformity,
+    uniformity_where_known,
+)
 
 __all__ = [
     "KINDS",
@@ -20,6 +25,7 @@ __all__ = [
     "MaskModel",
     "RankOneMask",
     "SamplingTest",
+    "apart_p_value",
     "fit_mask",
     "uniformity",
     "uniformity_where_known",

@@ -11,10 +11,12 @@ import numpy as np
 from kronfill._types import Floats, Index
 from kronfill.data import Observations
 
-__all__ = ["SamplingTest", "uniformity", "uniformity_where_known"]
+__all__ = ["SamplingTest", "apart_p_value", "uniformity", "uniformity_where_known"]
 
 ALPHA = 0.001
 """Level below which a mask is called incompatible with uniform sampling."""
+FEW = 5.0
+"""With fewer entries per column than this a sum of squares is far from a chi-square."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,52 @@ def uniformity_where_known(observations: Observations) -> SamplingTest:
     return part if part.p_value > whole.p_value else whole
 
 
+def apart_p_value(lines: Index, places: Index, size: int) -> float:
+    """How likely entries lie as they do if every line drew its own uniformly, apart from others.
+
+    Lines may have any numbers n of entries, each in one of ``size`` places. With a = n (1 - n/size)
+    the sum of squared deviations of the counts of the places has the mean sum of a and the variance
+    4 / (size - 1) times the sum of a a' over pairs of lines. Its tail is that of a scaled
+    chi-square, or with few entries per place Chebyshev's bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kronfill.masks.uniformity import apart_p_value
+    >>> own = np.random.default_rng(0).integers(0, 8, 100)  # one entry in each line
+    >>> apart_p_value(np.arange(100), own, 8) > 0.01
+    True
+    >>> apart_p_value(np.arange(100), np.full(100, 3), 8) < 1e-6  # the same place in all lines
+    True
+    """
+    numbers = np.bincount(np.unique(lines, return_inverse=True)[1]).astype(float)
+    own = numbers * (1.0 - numbers / size)
+    mean = float(own.sum())
+    variance = 2.0 * (mean**2 - float(own @ own)) / max(size - 1, 1)
+    if variance <= 1e-12 * mean**2:
+        return 1.0  # one line, or complete ones: there is nothing to compare
+    spread = _spread(np.bincount(places, minlength=size).astype(float))
+    if len(lines) >= FEW * size:
+        return _tail(spread, mean, variance)
+    return float(min(1.0, variance / max((spread - mean) ** 2, 1e-300)))
+
+
 def _two_sided(counts: Floats, width: int) -> float:
     """Two-sided p-value of the spread of the counts of items that have ``width`` entries each."""
-    from scipy.stats import chi2
-
     mean, variance = _moments(len(counts), width, int(counts.sum()))
     if mean <= 0.0 or variance <= 1e-12 * mean**2:
         return 1.0  # one item, or all entries observed: the counts cannot vary
-    spread = float(np.sum((counts - counts.mean()) ** 2))
+    return _tail(_spread(counts), mean, variance)
+
+
+def _spread(counts: Floats) -> float:
+    return float(np.sum((counts - counts.mean()) ** 2))
+
+
+def _tail(spread: float, mean: float, variance: float) -> float:
+    """Two-sided tail of a scaled chi-square with this mean and variance."""
+    from scipy.stats import chi2
+
     scale, freedom = variance / (2 * mean), 2 * mean**2 / variance
     upper = float(chi2.sf(spread / scale, freedom))
     return float(min(1.0, 2 * min(upper, 1 - upper)))
