@@ -1,4 +1,4 @@
-"""Models of tables as people have them: encoders of columns, dates and scales of values come back."""
+"""Models of tables as people have them: encoders, dates and scales of values come back."""
 
 import importlib.util
 
