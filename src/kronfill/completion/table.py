@@ -20,6 +20,7 @@ from kronfill.completion.likelihood import MEANINGS, likelihood_of, method_words
 from kronfill.completion.plots import Plots
 from kronfill.completion.problem import METHODS, CompletionProblem, labelled
 from kronfill.completion.questions import Questions
+from kronfill.completion.sides import NOTHING
 from kronfill.completion.streamed_table import StreamedCompletion, complete_streamed
 from kronfill.completion.tables import as_entries, with_coordinates, with_labels
 from kronfill.completion.values import as_range, value_words
@@ -346,7 +347,11 @@ class Completion(Plots, Questions):
         words = (problem.row.words, problem.col.words)
         done = cls(model, problem.observations, words, problem.known)
         if all(kernel is None for kernel in fitted_kernels(model)):
-            done._side_kernels = (problem.row.kernel, problem.col.kernel)
+            row, col = (
+                None if axis.words == NOTHING else axis.kernel
+                for axis in (problem.row, problem.col)
+            )
+            done._side_kernels = (row, col)
         if found is not None:
             done.certified = found
         if new is not None:
