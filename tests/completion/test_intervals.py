@@ -205,6 +205,16 @@ def test_the_mask_of_a_method_without_kernels_follows_rows_and_columns(tmp_path)
     assert bare.intervals_for(0).part(0).mask.kind == "effects"
 
 
+def test_intervals_on_another_scale_tell_what_they_rest_on():
+    noisy, seen, rows, cols = data(40, 30)
+    table = np.where(seen, noisy, np.nan)
+    done = kf.complete(table, rows, cols, method="kkmcex", mu=0.1, value_range=(-20, 20))
+    told = done.details().attrs["intervals"]
+    for words in (*NAMES, "weighted conformal from", "hierarchical conformal from"):
+        assert words in told
+    assert "wrong by up to a factor of 1.5, 90% might be 80%" in told
+
+
 def test_weights_that_say_nothing_are_warned_of(monkeypatch):
     rng = np.random.default_rng(0)
     seen = np.where(rng.random((40, 30)) < np.linspace(0.1, 0.9, 40)[:, None], 1.0, np.nan)

@@ -37,7 +37,7 @@ from kronfill.estimators.gaussian_process.regressor import (
     gaussian_process,
 )
 from kronfill.masks import SamplingTest, uniformity_where_known
-from kronfill.uncertainty.ranks import effective_number
+from kronfill.uncertainty.ranks import effective_number, worst_coverage
 
 __all__ = [
     "ENOUGH",
@@ -62,6 +62,8 @@ SHARE = 0.15
 FEW_ITEMS = 18
 """With fewer rows (columns) a half of them gives no 90% interval, and each is left out in turn."""
 FEW_EFFECTIVE = 10.0
+MISJUDGED = 1.5
+"""By which the odds of the mask may be wrong in what is said of them."""
 NAMES = ("known row and column", "new row", "new column", "new row and column")
 
 
@@ -326,9 +328,11 @@ def _weighted_words(part: Around, test: SamplingTest) -> str:
         "no sign against an even mask" if test.compatible
         else f"the mask is uneven, p = {max(test.p_value, 1e-99):.1g}"
     )  # fmt: skip
+    worst = worst_coverage(0.9, MISJUDGED)
     words = (
         f"weighted conformal from {count} ({uneven}; they are worth {effective:.0f}; the mask "
-        f"model explains {100 * part.mask.deviance_explained:.1f}% of the deviance){following}"
+        f"model explains {100 * part.mask.deviance_explained:.1f}% of the deviance; were its odds "
+        f"wrong by up to a factor of {MISJUDGED:g}, 90% might be {100 * worst:.0f}%){following}"
     )
     if effective < FEW_EFFECTIVE:
         words += ", NOT to be relied on: the mask is too uneven"

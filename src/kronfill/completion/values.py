@@ -165,8 +165,12 @@ class InOriginalUnits(Intervals):
     def __init__(self, base: Intervals, model: TransformedRegressor) -> None:
         self.base = base
         self._model = model
-        self.words = base.words
         self.kind = base.kind
+
+    @property
+    def words(self) -> str:  # type: ignore[override]
+        """See :class:`Intervals`; what was calibrated meanwhile is among them."""
+        return self.base.words
 
     def at(self, rows: Index, cols: Index, middle: Floats, level: float) -> tuple[Floats, ...]:
         """See :class:`Intervals`."""

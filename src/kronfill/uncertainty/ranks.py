@@ -22,7 +22,7 @@ import numpy as np
 
 from kronfill._types import Floats
 
-__all__ = ["effective_number", "misjudged", "plus_ends", "threshold"]
+__all__ = ["effective_number", "misjudged", "plus_ends", "threshold", "worst_coverage"]
 
 ROUNDING = 1e-12
 
@@ -67,9 +67,6 @@ def _upper(ends: Floats, weights: Floats, own: float, level: float) -> Floats:
 def misjudged(level: float, factor: float) -> float:
     """The level to ask for so that ``level`` is kept by weights wrong by up to this factor.
 
-    At worst errors above the quantile count ``factor`` times as much as was thought and those
-    below ``factor`` times less: a share c becomes c / (c + (1 - c) factor^2).
-
     Examples
     --------
     >>> from kronfill.uncertainty.ranks import misjudged
@@ -77,6 +74,21 @@ def misjudged(level: float, factor: float) -> float:
     (0.9, 0.953)
     """
     return level * factor**2 / (1.0 - level + level * factor**2)
+
+
+def worst_coverage(level: float, factor: float) -> float:
+    """What may be left of ``level`` if weights are wrong by up to this factor.
+
+    At worst errors above the quantile count ``factor`` times as much as was thought and those
+    below ``factor`` times less: a share c becomes c / (c + (1 - c) factor^2).
+
+    Examples
+    --------
+    >>> from kronfill.uncertainty.ranks import worst_coverage
+    >>> round(worst_coverage(0.9, 1.5), 3)
+    0.8
+    """
+    return level / (level + (1.0 - level) * factor**2)
 
 
 def effective_number(weights: Floats) -> float:

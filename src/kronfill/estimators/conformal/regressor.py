@@ -30,7 +30,7 @@ from kronfill.estimators.conformal.ways import each_left_out, folds_left_out, ne
 from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor
 from kronfill.estimators.wrapping import Wrapping
 from kronfill.masks import KINDS as MASKS
-from kronfill.uncertainty.ranks import effective_number, misjudged
+from kronfill.uncertainty.ranks import effective_number, misjudged, worst_coverage
 
 __all__ = ["METHODS", "NEW", "ConformalRegressor"]
 
@@ -274,7 +274,7 @@ class ConformalRegressor(Wrapping):
         0.8
         """
         _level(coverage, misjudged)
-        return coverage / (coverage + (1.0 - coverage) * misjudged**2)
+        return worst_coverage(coverage, misjudged)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_bounds" in vars(self)
