@@ -33,7 +33,10 @@ HARD_ROWS = (
     "heavy tails", "coin tosses by row", "nearly all at most",
 )  # fmt: skip
 """Rows that are hard to bound: what is rare is whole rows, or rows that are seldom seen."""
-HARD = ("heavy tails", "rare, at the largest ceilings", "coin tosses", "nearly all at most")
+HARD = (
+    "heavy tails", "rare, at the largest ceilings", "coin tosses",
+    "just more than no loss allows", "nearly all at most",
+)  # fmt: skip
 
 
 def run(quick=False, draws=1000, folds=10):
@@ -47,7 +50,7 @@ def run(quick=False, draws=1000, folds=10):
         failures.append(_failures(f"{name}, all entries", losses, ceilings, row["v"], draws))
     for kind in HARD:
         for v in (4, 20, 100):
-            losses, ceilings = hard(kind, np.random.default_rng(0))
+            losses, ceilings = hard(kind, np.random.default_rng(0), v)
             failures.append(_failures(kind, losses, ceilings, v, draws))
     for kind in HARD_ROWS:
         failures += [_new_row_failures(kind, v, draws) for v in ((20,) if quick else (4, 20, 60))]
@@ -84,8 +87,8 @@ def table(result):
     return "\n\n".join(parts)
 
 
-def hard(kind, rng, size=1500):
-    """Losses and ceilings that are hard to bound: rare and large, or on the edge."""
+def hard(kind, rng, v, size=1500):
+    """Losses and ceilings that are hard to bound from v of them: rare and large, or on the edge."""
     ceilings = rng.uniform(0.25, 1.0, size)
     if kind == "heavy tails":
         return np.minimum(ceilings, 0.001 * rng.pareto(0.8, size)), ceilings
@@ -93,6 +96,10 @@ def hard(kind, rng, size=1500):
         return np.where(ceilings >= np.sort(ceilings)[-30], ceilings, 0.0), ceilings
     if kind == "coin tosses":
         return rng.choice([0.0, 1.0], size), np.ones(size)
+    if kind == "just more than no loss allows":
+        rest = Ceilings.of([np.ones(size - v)], 1.0)
+        most = betting_bound(np.zeros(v), np.ones(v), rest, DELTA)
+        return np.where(np.arange(size) <= most * (size - v), 1.0, 0.0), np.ones(size)
     return np.where(rng.random(size) < 0.95, ceilings, 0.0), ceilings
 
 

@@ -213,7 +213,8 @@ def certificate(
     Parameters
     ----------
     estimator : MC, KMC, IMC, KKMCEX or RRMCEX
-        A fitted model; a fitted scikit-learn search over one, whose candidates are then counted (a
+        A fitted model, any other with a ``holdout`` (of which the theorems about classes know
+        nothing); a fitted scikit-learn search over one, whose candidates are then counted (a
         ``best_estimator_`` that was taken out of it does not know of them); or what wraps one, a
         :class:`~kronfill.selection.KernelTuner` or a :class:`~kronfill.ConformalRegressor`.
     value_range : tuple of float
