@@ -38,15 +38,30 @@ def test_baselines_are_what_they_say(corner):
             assert columns[:, j] == pytest.approx(np.nanmean(seen[:, j]))
 
 
+def test_the_picture_is_of_the_default(corner, monkeypatch):
+    said = [("KKMCEX", 1.0, 1.0, 0.0, "not this"), (demo.DEFAULT, 1.0, 1.0, 0.0, "this")]
+    drawn = []
+    monkeypatch.setattr(demo.HiddenPart, "make", classmethod(lambda cls, seed=0: corner))
+    monkeypatch.setattr(demo, "run", lambda split: iter(said))
+    monkeypatch.setattr(demo, "draw", lambda split, predicted, path: drawn.append(predicted))
+    demo.main()
+    assert drawn == ["this"]
+
+
 def test_table_and_picture(corner, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo.HiddenPart, "make", classmethod(lambda cls, seed=0: corner))
     monkeypatch.setattr(demo, "OUTPUT", tmp_path / "out" / "bixi.png")
     demo.main()
     printed = capsys.readouterr().out
     rows = {line[:22].strip(): line[22:].split() for line in printed.splitlines() if len(line) > 50}
-    methods = ["column mean", "row + column effects", "MC", "IMC", "KMC", "RRMCEX", "KKMCEX"]
+    methods = [
+        "column mean", "row + column effects", "BayesianKMC", "MC", "IMC", "KMC", "RRMCEX",
+        "KKMCEX", "default (auto)",
+    ]  # fmt: skip
     assert [name for name in methods if name in rows] == methods
     assert float(rows["KKMCEX"][0]) < float(rows["row + column effects"][0])
     assert float(rows["KKMCEX"][1]) < float(rows["MC"][1])
+    assert float(rows["default (auto)"][0]) < float(rows["row + column effects"][0])
+    assert float(rows["default (auto)"][1]) < float(rows["MC"][1])
     assert (tmp_path / "out" / "bixi.png").stat().st_size > 20_000
     assert str((tmp_path / "out" / "bixi.png").resolve()) in printed

@@ -28,6 +28,7 @@ from kronfill.ridge.effects import EffectsDesign
 __all__ = ["HiddenPart", "main", "run"]
 
 OUTPUT = Path("demo-output") / "bixi.png"
+DEFAULT = "default (auto)"
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,11 @@ def _effects(split: HiddenPart, kind: Any) -> Floats:
     return fitted.outer(fitted.row, fitted.col)
 
 
+def _called(name: str) -> str:
+    """What a method is called in the table."""
+    return {"auto": DEFAULT, "bayesiankmc": "BayesianKMC"}.get(name, name.upper())
+
+
 def _method(name: str) -> Callable[[HiddenPart], Floats]:
     def predict(split: HiddenPart) -> Floats:
         pd = needed("pandas", "The demonstration")
@@ -104,7 +110,7 @@ def run(split: HiddenPart) -> Iterator[tuple[str, float, float, float, Floats]]:
     contenders: dict[str, Callable[[HiddenPart], Floats]] = {
         "column mean": column_mean,
         "row + column effects": row_and_column_effects,
-        **{name.upper(): _method(name) for name in reversed(METHODS)},
+        **{_called(name): _method(name) for name in reversed(METHODS)},
     }
     for name, predict in contenders.items():
         begun = time.perf_counter()
@@ -123,7 +129,7 @@ def draw(split: HiddenPart, predicted: Floats, path: Path) -> None:
     cold = split.hidden_stations.any(axis=1)
     order = np.lexsort((-level, cold))
     low, high = np.nanquantile(split.truth, [0.01, 0.99])
-    titles = ("true (white: not in the data)", "observed", "predicted by KKMCEX")
+    titles = ("true (white: not in the data)", "observed", "predicted by the default")
     for ax, title, table in zip(axes, titles, (split.truth, split.seen, predicted), strict=True):
         image = ax.imshow(
             table[order],
@@ -163,7 +169,7 @@ def main() -> None:
     for name, entries, stations, seconds, predicted in run(split):
         out.write(f"{name:<22}{entries:>15.3f}{stations:>17.3f}{seconds:>9.1f}\n")
         out.flush()
-        best = predicted if name == "KKMCEX" else best
+        best = predicted if name == DEFAULT else best
     draw(split, best, OUTPUT)
     out.write(f"\nPicture of true, observed and predicted values:\n{OUTPUT.resolve()}\n")
 
