@@ -24,6 +24,13 @@ def test_import_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+def test_python_m_is_the_command_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "kronfill", "--version"], capture_output=True, text=True, check=True
+    )
+    assert kf.__version__ in done.stdout
+
+
 def test_every_public_name_is_reachable():
     assert set(kf.__all__) <= set(dir(kf))
     for name in kf.__all__:

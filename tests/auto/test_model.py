@@ -1,10 +1,12 @@
 """AutoMC: never far from the best member, odd shapes, plans, files, what it refuses."""
 
+import numba
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 import kronfill as kf
 from kronfill.auto import model as model_module
@@ -128,6 +130,28 @@ def test_same_seed_same_result_and_plans_can_be_given_back(fitted):
     assert_array_equal(again.predict_matrix(), est.predict_matrix())
     planned_ = clone(est).set_params(plan=est.plan_).fit(obs)
     assert_array_equal(planned_.predict_matrix(), est.predict_matrix())
+    assert planned_.plan_ == est.plan_
+
+
+def test_the_same_bits_on_any_number_of_threads(fitted):
+    est, obs = fitted
+    threads = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            alone = clone(est).fit(obs)
+    finally:
+        numba.set_num_threads(threads)
+    assert_array_equal(alone.predict_matrix(), est.predict_matrix())
+    assert_array_equal(alone.predict_std(obs), est.predict_std(obs))
+
+
+def test_a_plan_of_another_table_is_costed_for_this_one(fitted):
+    _, obs = fitted
+    plan = kf.AutoMC(plan=Plan(rank=5, steps=0)).planned_for(obs)
+    assert plan.seconds > 0
+    assert plan.bytes > 0
+    assert (plan.rank, plan.steps) == (5, 0)
 
 
 def test_what_was_chosen_can_be_kept(fitted):
@@ -179,9 +203,12 @@ def test_intervals_by_its_own_deviations(fitted):
 
 
 def test_a_budget_becomes_a_plan_beforehand():
-    free, tight = (planned((2000, 1500), 300_000, 3, budget=b) for b in (None, 5.0))
+    free, tight = (planned((2000, 1500), 300_000, 3, budget=b) for b in (None, 150.0))
     assert tight.seconds < free.seconds
     assert tight.steps < free.steps
+    assert tight.seconds <= 150
+    with pytest.raises(ParameterError, match=r"budget=5\.0 is too little: .* about 1\d\d s"):
+        planned((2000, 1500), 300_000, 3, budget=5.0)
     with pytest.raises(ParameterError, match="positive number of seconds"):
         planned((10, 10), 50, 2, budget=0)
     obs, rows, cols, _, _ = problem("both", m=900, shape=(40, 30))

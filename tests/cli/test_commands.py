@@ -189,6 +189,19 @@ def test_dry_run_writes_nothing(folder):
     assert "ratings-filled.csv" in done.stderr
 
 
+def test_the_default_says_beforehand_how_long_it_takes(folder):
+    default = ("complete", "ratings.csv", *SIDES, "--method", "auto")
+    done = run(*default, "--budget", 2, "--on-interrupt", "keep", "--dry-run")
+    assert "Time: about" in done.stderr
+    facts = json.loads(run(*default, "--budget", 2, "--dry-run", "--json").stdout)
+    assert 0 < facts["seconds"] <= 2
+    said = " ".join(run(*default, "--budget", 0.001, code=2).stderr.split())
+    assert "--budget 0.001 is too little" in said
+    assert "--budget is for --method auto" in run(
+        "complete", "ratings.csv", "--budget", 2, "--method", "mc", code=2
+    ).stderr.replace("\n", " ")
+
+
 def test_json_and_quiet(folder):
     done = run("complete", "ratings.csv", *SIDES, "-o", "f.csv", "--json", "--save", "m.kf")
     facts = json.loads(done.stdout)

@@ -13,7 +13,7 @@ from kronfill._types import Floats
 from kronfill.auto.choosing import chosen, fitted_members
 from kronfill.auto.members import Members, MixChoice
 from kronfill.auto.mixing import KNOWN, MixedForm
-from kronfill.auto.plan import Plan, planned
+from kronfill.auto.plan import Plan, costed, planned
 from kronfill.auto.sources import AxisParts
 from kronfill.core.memory import require_memory
 from kronfill.data import Observations
@@ -265,7 +265,8 @@ class AutoMC(MatrixRegressor):
         i = obs.row_index([row]) if obs.row_labels else np.array([row])
         j = obs.col_index([col]) if obs.col_labels else np.array([col])
         mixed = float(self._model.pairs(i, j)[0])
-        return replace(found, prediction=mixed, rest=found.rest + mixed - found.prediction)
+        rest = found.rest + mixed - found.prediction
+        return replace(found, prediction=mixed, rest=rest, mu=float("nan"))
 
     def suggest(self, n: int, *args: Any, **settings: Any) -> Suggestion:
         """Choose the entries whose observation would most reduce the uncertainty of the kernels.
@@ -359,10 +360,9 @@ class AutoMC(MatrixRegressor):
         return obs, (row, col)
 
     def _planned(self, axes: tuple[AxisParts, AxisParts], obs: Observations) -> Plan:
-        if self.plan is not None:
-            plan: Plan = self.plan
-            return plan
         parts = max(len(axis.kernels) for axis in axes) + 1
+        if self.plan is not None:
+            return costed(self.plan, obs.shape, obs.m, parts)
         rank = min(int(self.rank), *obs.shape)
         return planned(obs.shape, obs.m, parts, rank=rank, budget=self.budget)
 

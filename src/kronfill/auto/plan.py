@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 
-from kronfill.data.amounts import count_of, size_of
-from kronfill.errors import ParameterError
+from kronfill.data.amounts import count_of, duration_of, size_of
+from kronfill.errors import ParameterError, argument
 
-__all__ = ["Plan", "planned"]
+__all__ = ["Plan", "costed", "planned"]
 
 RATE = 4e9
 """Multiplications in a second, about, of the loops that count here."""
@@ -43,7 +44,7 @@ class Plan:
     >>> plan = planned((200, 100), 5000, 3)
     >>> plan.folds, plan.steps
     (2, 12)
-    >>> planned((2000, 1000), 200_000, 3, budget=5.0).steps < plan.steps
+    >>> planned((2000, 1000), 200_000, 3, budget=100.0).steps < plan.steps
     True
     """
 
@@ -61,7 +62,7 @@ class Plan:
         return (
             f"up to {count_of(self.rank, 'factor')}, {count_of(self.steps, 'step')} of each search "
             f"for weights on up to {count_of(self.entries, 'observation')}, "
-            f"{count_of(self.folds, 'fold')}; about {self.seconds:.0f} s and "
+            f"{count_of(self.folds, 'fold')}; about {duration_of(self.seconds)} and "
             f"{size_of(self.bytes)}"
         )
 
@@ -88,16 +89,16 @@ def planned(
     rank : int, default=30
         Most latent factors.
     budget : float, optional
-        Seconds that it may take.
+        Seconds that it may take. Less than the smallest plan takes is refused.
     """
     hidden = 0.2 if m < 5 * ENOUGH else 0.1
     folds = max(1, min(5, round(ENOUGH / max(1.0, hidden * m))))
     items = int((LARGE_PARTS / (parts + 2)) ** 0.5)
     plan = Plan(rank=rank, items=min(2500, items), folds=folds, hidden=hidden)
-    plan = _with_costs(plan, shape, m, parts)
+    plan = costed(plan, shape, m, parts)
     if budget is None:
         return plan
-    if not budget > 0:
+    if isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) > 0:
         msg = f"budget must be a positive number of seconds or None, got {budget!r}."
         raise ParameterError(msg)
     smaller = (
@@ -107,11 +108,21 @@ def planned(
     for change in smaller:
         if plan.seconds <= budget:
             break
-        plan = _with_costs(replace(plan, **change), shape, m, parts)
+        plan = costed(replace(plan, **change), shape, m, parts)
+    if plan.seconds > budget:
+        msg = (
+            f"{argument('budget', budget)} is too little: with everything cut down it takes about "
+            f"{duration_of(plan.seconds)}. Give as much, or {_QUICKER}"
+        )
+        raise ParameterError(msg)
     return plan
 
 
-def _with_costs(plan: Plan, shape: tuple[int, int], m: int, parts: int) -> Plan:
+_QUICKER = "choose the method yourself: KKMCEX, KMC and MC take a fraction of it."
+
+
+def costed(plan: Plan, shape: tuple[int, int], m: int, parts: int) -> Plan:
+    """The plan with what it takes for m observations of a table, as for :func:`planned`."""
     n, l = shape
     p = min(plan.rank, n, l)
     sweep = m * p * (p + 4) + (n + l) * p**3 / 3

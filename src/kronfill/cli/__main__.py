@@ -1,4 +1,4 @@
-"""``python -m kronfill.cli``."""
+"""``python -m kronfill.cli``, which is ``python -m kronfill``."""
 
 from kronfill.cli import main
 

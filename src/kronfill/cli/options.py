@@ -363,6 +363,15 @@ class MethodOptions:
             "--method auto, tries all where values are positive and skewed.",
         ),
     ] = "auto"
+    budget: Annotated[
+        float | None,
+        _of_model(
+            "--budget",
+            text="Seconds that --method auto may take, about; no limit by default. It does less "
+            "then: what, is settled before it begins.",
+            metavar="SECONDS",
+        ),
+    ] = None
     rounded: Annotated[bool, _of_model("--round", text="Predict whole numbers, such as stars.")] = (
         False
     )
@@ -400,13 +409,15 @@ class MethodOptions:
     @property
     def settings(self) -> dict[str, Any]:
         """Parameters of :func:`kronfill.complete`."""
+        from kronfill.completion.effort import Effort
+
         return {
             "method": self.method, "mu": self.weight, "rank": self.factors,
             "center": self.effects, "random_state": self.seed, "likelihood": self.likelihood,
             "negatives": None if self.negatives == "none" else self.negatives,
             "value_range": self.value_range,
             "transform": None if self.transform == "none" else self.transform,
-            "rounded": self.rounded,
+            "rounded": self.rounded, "effort": Effort(self.budget),
         }  # fmt: skip
 
 

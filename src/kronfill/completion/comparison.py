@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
@@ -28,10 +29,11 @@ from kronfill.completion.evaluation import (
     hidden_once,
     score,
     share_progress,
+    warn_of,
 )
 from kronfill.completion.sides import IDENTITY
 from kronfill.completion.values import unscaled
-from kronfill.errors import ParameterError
+from kronfill.errors import ConvergenceWarning, ParameterError
 from kronfill.estimators import KKMCEX, KMC, MC
 from kronfill.estimators.base import MatrixRegressor, fitted_kernels
 from kronfill.kernels import Kernel
@@ -99,6 +101,16 @@ class Comparison:
         said = {name: one.parts[kind].predicted for name, one in self.evaluations.items()}
         return {**said, EFFECTS: self.first.parts[kind].effects}
 
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said beside the scores: fits of other methods that did not converge."""
+        others = [(name, one) for name, one in self.evaluations.items() if one is not self.first]
+        return [
+            f"{name}, {', '.join(QUESTIONS[kind] for kind in one.doubts)}: some fits without the "
+            "hidden entries did not converge, so that its errors may be too large."
+            for name, one in others if one.doubts
+        ]  # fmt: skip
+
     def __repr__(self) -> str:
         lines = [f"{'':<12} {'method':<8} {'RMSE':>10} {'±':>9} {'tested':>8}"]
         last = ""
@@ -109,7 +121,7 @@ class Comparison:
                 f"{shown:<12} {line['method']:<8} {line['rmse']:>10.4g} "
                 f"{line['standard error']:>9.2g} {line['tested']:>8,}"
             )
-        return "\n".join([*lines, self.recommendation])
+        return "\n".join([*lines, *self.notes, self.recommendation])
 
 
 def compared_methods(model: MatrixRegressor) -> dict[str, MatrixRegressor]:
@@ -132,8 +144,9 @@ def compared_methods(model: MatrixRegressor) -> dict[str, MatrixRegressor]:
     own = cast("MatrixRegressor", clone(model))
     inner = unscaled(model)
     if isinstance(inner, AutoMC):
-        path = "choice" if inner is model else "estimator__choice"
-        return {AUTO: own.set_params(**{path: None}), **others}
+        path = "" if inner is model else "estimator__"
+        own.set_params(**{f"{path}choice": None, f"{path}on_interrupt": "raise"})
+        return {AUTO: own, **others}
     name = type(inner).__name__
     known = [None if kernel is None else kernel.split()[0] for kernel in fitted_kernels(model)]
     default = {AUTO: AutoMC(known[0], known[1])}
@@ -210,7 +223,9 @@ def compare_methods(
                 done = sum(effort[:k]) + share * effort[k]
                 told(f"{name}: {what}", done / sum(effort))
 
-        with told_to(silent):  # how far a single fit is says nothing about all of them
+        # How far a single fit is says nothing about all of them, and doubts have a place below.
+        with told_to(silent), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
             if obs.m > FOLDS_LIMIT:
                 say("a fit without the hidden entries", 0.0)
                 found[name] = hidden_once(estimator, obs, seed)
@@ -218,6 +233,7 @@ def compare_methods(
                 found[name] = cross_validate(
                     estimator, obs, KINDS, folds=folds, seed=seed, progress=say
                 )
+    warn_of(next(iter(found.values())).doubts, "They may be too large.")
     return Comparison(found, _recommended(found), time.perf_counter() - begun)
 
 

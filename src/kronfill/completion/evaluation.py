@@ -398,11 +398,11 @@ def doubt_of(records: list[Solution]) -> str:
     )
 
 
-def warn_of(doubts: dict[str, str]) -> None:
+def warn_of(doubts: dict[str, str], advice: str = "Use a larger mu, or another solver.") -> None:
     """One warning about all fits that did not converge."""
     if doubts:
         words = "; ".join(f"{QUESTIONS[kind]}: {text}" for kind, text in doubts.items())
-        message = f"Errors on hidden entries, {words}. Use a larger mu, or another solver."
+        message = f"Errors on hidden entries, {words}. {advice}"
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 

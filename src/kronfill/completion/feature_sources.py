@@ -94,7 +94,10 @@ def feature_sources(
     plain = [name for name, one in found.items() if one.kind in PLAIN]
     special = [name for name, one in found.items() if one.kind not in (*PLAIN, "ignore")]
     if not plain and not special:
-        msg = f"No column tells which items are alike: {words}. Say so if one does: kinds={{...}}."
+        msg = (
+            f"No column tells which items are alike: {words or 'there is none'}. Say so if one "
+            "does: kinds={...}; otherwise leave the table out."
+        )
         raise FeatureError(msg)
     _refuse_gaps(frame, found, impute)
     sources = []

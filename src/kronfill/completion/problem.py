@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kronfill.auto.model import AutoMC
 from kronfill.auto.sources import MANY, THIN_RANK
+from kronfill.completion.effort import Effort, expected_seconds, within_budget
 from kronfill.completion.likelihood import linked, settled
 from kronfill.completion.sides import (
     IDENTITY,
@@ -108,6 +109,7 @@ class CompletionProblem:
         transform: str | None = "auto",
         value_range: tuple[float, float] | None = None,
         rounded: bool = False,
+        effort: Effort | None = None,
     ) -> CompletionProblem:
         """Match labels, build kernels, choose the estimator; as :func:`kronfill.complete`."""
         method = method.lower() if isinstance(method, str) else method
@@ -119,6 +121,8 @@ class CompletionProblem:
             raise ParameterError(msg)
         if method == "auto":
             _refuse_beside_auto(mu=mu, rank=rank, center=center)
+        effort = effort or Effort()
+        effort.check(method)
         center = "mean" if center == "auto" else center
         obs = labelled(table)
         likelihood, why = settled(likelihood, negatives, obs.values)
@@ -141,6 +145,8 @@ class CompletionProblem:
         row = read_axis(rows, obs.row_labels, obs.shape[0], "row", identity, many, **how)
         col = read_axis(cols, obs.col_labels, obs.shape[1], "column", identity, many, **how)
         estimator = _estimator(method, row, col, {"mu": mu, "center": center}, rank, random_state)
+        if isinstance(estimator, AutoMC):
+            estimator = estimator.set_params(**effort.settings)
         if likelihood == "gaussian":
             estimator = valued(
                 estimator, (row.kernel, col.kernel), obs.values, chooses=method == "auto",
@@ -150,6 +156,7 @@ class CompletionProblem:
             refuse_beside_likelihood(likelihood, transform, rounded)
         estimator = linked(estimator, likelihood, negatives, random_state)
         whole = _over(obs, row.labels, col.labels)
+        estimator = within_budget(estimator, whole)
         both = (known[0], known[1])
         return cls(whole, row, col, (first, second), method, estimator, both, likelihood, why)
 
@@ -242,6 +249,10 @@ class CompletionProblem:
         m = self.observations.m
         held = sum(axis.kernel.nbytes for axis in (self.row, self.col) if axis.kernel is not None)
         return {"observations": 40.0 * m, "side information": float(held), "fit": self._bytes()}
+
+    def seconds(self) -> float | None:
+        """What the fit is expected to take, where that is settled beforehand: by the default."""
+        return expected_seconds(self.estimator, self.observations)
 
     def _bytes(self) -> float:
         obs = self.observations

@@ -9,6 +9,7 @@ import numpy as np
 
 from kronfill._types import Floats
 from kronfill.completion.details import EntryDetails
+from kronfill.completion.likelihood import likelihood_of
 from kronfill.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -137,9 +138,12 @@ class Questions(EntryDetails):
     def _able(self, what: str, cannot: str) -> Any:
         """The method, if it can do what is asked."""
         if not hasattr(self.model, what):
-            msg = (
-                f"{type(self.model).__name__} {cannot}: use method='auto', or 'kkmcex', which "
-                "always can."
-            )
+            name = type(self.model).__name__
+            msg = f"{name} {cannot}: use method='auto', or 'kkmcex', which always can."
+            if likelihood_of(self.model) != "gaussian":
+                msg = (
+                    f"{name} {cannot}, as its values are linked to those of the table. Complete it "
+                    "with likelihood='gaussian' for that."
+                )
             raise ParameterError(msg)
         return self.model

@@ -16,6 +16,7 @@ from kronfill._progress import as_progress, told_to
 from kronfill.completion import certified
 from kronfill.completion.certified import certify_new_items, check_certify
 from kronfill.completion.details import BLOCK_FLOATS, STATUS, best_lines
+from kronfill.completion.effort import Effort
 from kronfill.completion.likelihood import MEANINGS, likelihood_of, method_words
 from kronfill.completion.plots import Plots
 from kronfill.completion.problem import METHODS, CompletionProblem, labelled
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
+    from kronfill.auto.plan import Plan
     from kronfill.bounds import Certificate
     from kronfill.bounds.new_rows import NewItemsCertificate
     from kronfill.completion.comparison import Comparison
@@ -81,6 +83,9 @@ def complete(
     certify_new: str | None = None,
     transform: str | None = "auto",
     round: bool = False,
+    budget: float | None = None,
+    plan: Plan | None = None,
+    on_interrupt: str = "raise",
     progress: Any = False,
 ) -> Completion | StreamedCompletion:
     """Fill in the missing entries of a table from what is known about its rows and columns.
@@ -166,6 +171,15 @@ def complete(
         taken. None takes values as they are, as "auto" does beside ``certify``.
     round : bool, default=False
         Whether predictions are whole numbers. Columns are ranked by what was rounded.
+    budget : float, optional
+        Seconds that the default may take, about: its plan is cut down until it takes no more,
+        before anything is done. Too little is refused. There is no limit by default.
+    plan : Plan, optional
+        How much the default is to do, as ``done.model.plan_`` of another table; with the same
+        ``random_state`` the same result.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does while the default chooses: "keep" goes on with the best model so far, if
+        there is one.
     progress : bool or callable, default=False
         Say on the standard error stream how far it is, with the time that is left where it can be
         told; or call this with what is being done, how much of it is done, and of how much.
@@ -208,6 +222,7 @@ def complete(
         _refuse_unmatched(unmatched)
         _refuse_certify(certify)
         _refuse_likelihood(likelihood)
+        Effort(budget, plan, on_interrupt).refuse_streamed()
         return complete_streamed(
             table, rows, cols, method, mu=mu, center=center, row=row, col=col, value=value,
             kinds=kinds, impute=impute, solver=solver,
@@ -225,7 +240,7 @@ def complete(
         random_state=random_state, unmatched=unmatched, kinds=kinds, impute=impute,
         likelihood=likelihood, negatives=negatives,
         transform=None if certify is not None and transform == "auto" else transform,
-        value_range=value_range, rounded=round,
+        value_range=value_range, rounded=round, effort=Effort(budget, plan, on_interrupt),
     )  # fmt: skip
     if problem.is_blind:
         message = (

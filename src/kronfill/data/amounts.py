@@ -1,8 +1,8 @@
-"""Numbers of things in messages: one feature, two features, 3 MB."""
+"""Numbers of things in messages: one feature, two features, 3 MB, 12 s."""
 
 from __future__ import annotations
 
-__all__ = ["count_of", "size_of"]
+__all__ = ["count_of", "duration_of", "size_of"]
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
@@ -17,6 +17,18 @@ def count_of(n: int, one: str, many: str | None = None) -> str:
     ('1 feature', '2,000 features', '0 entries')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def duration_of(seconds: float) -> str:
+    """A number of seconds.
+
+    Examples
+    --------
+    >>> from kronfill.data.amounts import duration_of
+    >>> duration_of(0.84), duration_of(42.3), duration_of(5220.3)
+    ('0.8 s', '42 s', '5,220 s')
+    """
+    return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:,.0f} s"
 
 
 def size_of(count: float) -> str:

@@ -56,9 +56,9 @@ class LabelledShape:
 
     def entry(self, row: int, col: int) -> str:
         """Name an entry for an error message."""
-        row_name = "" if self.row_labels is None else f" {self.row_labels[row]!r}"
-        col_name = "" if self.col_labels is None else f" {self.col_labels[col]!r}"
-        return f"(row {row}{row_name}, column {col}{col_name})"
+        both = zip((self.row_labels, self.col_labels), (row, col), strict=True)
+        names = ["" if own is None or own[k] == k else f" {own[k]!r}" for own, k in both]
+        return f"(row {row}{names[0]}, column {col}{names[1]})"
 
 
 def _axis_labels(labels: Iterable[Any] | None, axis: str, size: int) -> Labels | None:

@@ -147,7 +147,7 @@ def test_terms_that_cancel_are_said_to_explain_nothing(method, center):
     text = repr(shown).replace("\n", " ")
     assert f"add up to {shown.cancellation:.3g} times what there is to explain" in text
     assert "none of them tells where the prediction comes from" in text
-    assert "A larger mu than 1e-06" in text
+    assert "a larger mu than 1e-06" in text
 
 
 def test_terms_that_explain_are_left_alone():

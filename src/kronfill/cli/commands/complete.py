@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -26,7 +27,7 @@ from kronfill.cli.targets import OutputFiles, OutputOptions
 from kronfill.completion.certified import check_certify
 from kronfill.completion.details import check_level
 from kronfill.completion.likelihood import MEANINGS
-from kronfill.data.amounts import count_of, size_of
+from kronfill.data.amounts import count_of, duration_of, size_of
 from kronfill.errors import ParameterError
 
 __all__ = ["complete"]
@@ -48,6 +49,16 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done and what memory it needs.")
 ]
 
+OnInterrupt = Annotated[
+    Literal["raise", "keep"],
+    typer.Option(
+        "--on-interrupt",
+        help="What Ctrl-C does while --method auto chooses: stop, or keep the best model so far "
+        "and write what was asked for.",
+        rich_help_panel=o.MODEL,
+    ),
+]
+
 
 @grouped
 def complete(
@@ -58,6 +69,7 @@ def complete(
     dry_run: DryRun = False,
     reading: o.TableOptions,
     model: o.MethodOptions,
+    on_interrupt: OnInterrupt = "raise",
     sureness: o.IntervalOptions,
     streaming: o.StreamingOptions,
     messages: o.MessageOptions,
@@ -82,7 +94,8 @@ def complete(
                 unmatched=sides.unmatched, method=model.method, center=model.center,
                 intervals=sureness.intervals, by=sureness.by, certify=outputs.certify,
                 likelihood=model.likelihood, negatives=model.negatives,
-                range=model.value_range, round=model.rounded or None,
+                range=model.value_range, round=model.rounded or None, budget=model.budget,
+                on_interrupt=None if on_interrupt == "raise" else on_interrupt,
                 transform=None if model.transform == "auto" else model.transform,
             )  # fmt: skip
             streamed.complete_streamed(
@@ -97,6 +110,7 @@ def complete(
         with session.stage("Reading"):
             tables = read_tables(session, path, reading, sides)
             settings = model.settings
+            settings["effort"] = replace(settings["effort"], on_interrupt=on_interrupt)
             if outputs.certify is not None and model.transform == "auto":
                 settings["transform"] = None
             problem = tables.problem(**settings, unmatched=sides.unmatched)
@@ -149,6 +163,10 @@ def _say_plan(
     free = available_memory()
     beside = "" if free is None else f" of {size_of(free)} available"
     session.note(f"Memory: about {size_of(total)}{beside}.")
+    seconds = problem.seconds()
+    if seconds is not None:
+        session.note(f"Time: about {duration_of(seconds)} to choose everything and fit.")
+        session.fact(seconds=seconds)
     named = [f"{files.output} ({count_of(lines, 'entry', 'entries')})"]
     named += [str(path) for path in (files.details, files.report, files.save) if path is not None]
     session.note(f"Output: {', '.join(named)}.")

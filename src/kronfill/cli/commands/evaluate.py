@@ -94,6 +94,8 @@ def evaluate(
             session.result(text)
         if compared is not None:
             session.result(compared.recommendation)
+            for note in compared.notes:
+                session.warn(note)
         for line in scores:
             if line["note"]:
                 session.warn(f"{line['question']}: {line['note']}")

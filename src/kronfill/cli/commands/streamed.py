@@ -341,6 +341,11 @@ _WHY = {
         "--range, --round and --transform need the table in memory: leave them out, and change "
         "predictions where they are used.",
     ),
+    **dict.fromkeys(
+        ("budget", "on_interrupt"),
+        "--budget and --on-interrupt are for --method auto and a table in memory: leave them out. "
+        "A streamed fit that was stopped goes on with --resume.",
+    ),
     "by": "A streamed fit has no intervals: leave --by out, or complete a part of the table in "
     "memory.",
 }

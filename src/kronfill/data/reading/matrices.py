@@ -95,6 +95,12 @@ def _read_array(A: Any) -> tuple[Floats, npt.NDArray[np.bool_]]:
             raise
         msg = "The rows of the matrix differ in length; fill the gaps with NaN."
         raise ShapeError(msg) from None
+    if array.ndim == 0:
+        msg = (
+            f"A table was expected, got {type(A).__name__}: give a pandas DataFrame, a list of "
+            "rows, a NumPy array or a sparse matrix (of a dict, pandas.DataFrame makes a table)."
+        )
+        raise ShapeError(msg)
     if array.ndim != 2:
         msg = f"A matrix must have two dimensions, got an array of shape {array.shape}."
         raise ShapeError(msg)

@@ -55,7 +55,9 @@ class Explanation:
         What the contributions of all observations add up to without their signs, divided by the
         largest number that they have to explain: their sum, or an observed value less its effects.
     mu : float
-        The ridge weight of the fit.
+        The ridge weight of the fit; NaN where it is not for the user to choose.
+    scale : str
+        What values are taken as, "logarithms" for example; nothing if they are as they are.
     """
 
     entry: tuple[Any, Any]
@@ -73,6 +75,7 @@ class Explanation:
     col_labels: list[Any]
     cancellation: float = 1.0
     mu: float = float("nan")
+    scale: str = ""
 
     @property
     def cancels(self) -> bool:
@@ -95,7 +98,8 @@ class Explanation:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        lines = [f"Prediction {self.prediction:.4g} at ({self.entry[0]}, {self.entry[1]})"]
+        scale = f", values as {self.scale}" if self.scale else ""
+        lines = [f"Prediction {self.prediction:.4g} at ({self.entry[0]}, {self.entry[1]}){scale}"]
         for name, part in (
             ("mean", self.mean),
             ("row effect", self.row_effect),
@@ -110,11 +114,13 @@ class Explanation:
         if self.rest:
             lines.append(f"  {self.rest:+10.4g}  from all other observations")
         if self.cancels:
-            times, mu = f"{self.cancellation:.3g} times", f"{self.mu:.3g}"
+            times, larger = f"{self.cancellation:.3g} times", ""
+            if not np.isnan(self.mu):
+                larger = f"; a larger mu than {self.mu:.3g} makes them smaller"
             lines += [
                 f"These terms cancel: without their signs they add up to {times} what there is to",
-                "explain, and none of them tells where the prediction comes from. A larger mu than",
-                f"{mu} makes them smaller; what an observation does, a fit without it shows.",
+                "explain, and none of them tells where the prediction comes from. What an",
+                f"observation does, a fit without it shows{larger}.",
             ]
         return "\n".join(lines)
 

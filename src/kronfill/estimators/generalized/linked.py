@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError, argument
+from kronfill.estimators.around import AroundMethod
 from kronfill.estimators.base import (
     MatrixEstimator,
     MatrixRegressor,
@@ -35,7 +36,7 @@ __all__ = ["LIKELIHOODS", "MOST_LEVELS", "LinkedRegressor"]
 LIKELIHOODS = ("bernoulli", "poisson", "ordinal")
 
 
-class LinkedRegressor(MatrixRegressor):
+class LinkedRegressor(AroundMethod, MatrixRegressor):
     """Any method for yes or no, counts or ordered levels: its predictions, linked.
 
     The method predicts a number that orders the entries; a link makes of it the expected value and
@@ -71,6 +72,8 @@ class LinkedRegressor(MatrixRegressor):
         that of a perfect prediction.
     mu_, solution_, n_iter_, mean_, row_effects_, col_effects_ :
         Those of the fitted method.
+    members_, shares_, weights_, hidden_error_, choice_, plan_ :
+        Those of :class:`AutoMC`, if that is the method.
 
     See Also
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import DataError, ParameterError, argument
+from kronfill.estimators.around import AroundMethod
 from kronfill.estimators.base import (
     MatrixRegressor,
     fitted_form,
@@ -38,7 +40,7 @@ def _has(name: str) -> Any:
     return lambda self: hasattr(vars(self).get("estimator_", self.estimator), name)
 
 
-class TransformedRegressor(MatrixRegressor):
+class TransformedRegressor(AroundMethod, MatrixRegressor):
     """Fit a method to values on another scale, and predict them in their own units.
 
     Positive values with a long tail (counts, prices, concentrations) are nearer to what methods
@@ -75,6 +77,8 @@ class TransformedRegressor(MatrixRegressor):
         See ``errors``.
     mu_, solution_, n_iter_, shape_, observations_, mean_, row_effects_, col_effects_ :
         As for the method; effects are on the scale, observations are not.
+    members_, shares_, weights_, hidden_error_, choice_, plan_ :
+        Those of :class:`~kronfill.AutoMC`, if that is the method; errors are on the scale.
 
     Examples
     --------
@@ -150,16 +154,26 @@ class TransformedRegressor(MatrixRegressor):
             _model=form,
         )
 
+    def tried(self, values: Floats) -> list[str]:
+        """The scales that a fit to these values would compare; none where there is no choice.
+
+        Parameters
+        ----------
+        values : ndarray
+            What was observed.
+        """
+        if self.scale != "auto" or len(values) < FEWEST:
+            return []
+        others = [*(SCALES if are_skewed(values) else ())]
+        others += ["range"] if self.value_range is not None else []
+        return ["none", *others] if others else []
+
     def _chosen(self, obs: Observations, limits: Limits) -> tuple[ValueScale, dict[str, float]]:
         """The scale with the least error on hidden entries, and the errors of all."""
-        kinds = ["none"]
-        if self.scale == "auto":
-            kinds += SCALES if are_skewed(obs.values) else ()
-            kinds += ["range"] if self.value_range is not None else []
-        elif self.scale is not None:
-            kinds = [self.scale]
-        if len(kinds) == 1 or obs.m < FEWEST:
-            return ValueScale.of(kinds[0], obs.values, self.value_range), {}
+        kinds = self.tried(obs.values)
+        if not kinds:
+            only = self.scale if isinstance(self.scale, str) and self.scale != "auto" else "none"
+            return ValueScale.of(only, obs.values, self.value_range), {}
         held = np.random.default_rng(0).random(obs.m) < 0.2
         if held.all() or not held.any():
             return ValueScale.of("none", obs.values), {}
@@ -283,9 +297,11 @@ class TransformedRegressor(MatrixRegressor):
         Returns
         -------
         Explanation
+            Its numbers are on the scale, and it says so.
         """
         check_is_fitted(self)
-        return self.estimator_.explain(row, col, top)
+        found = self.estimator_.explain(row, col, top)
+        return replace(found, scale="" if self.scale_.kind == "none" else self.scale_.words)
 
     @available_if(_has("suggest"))
     def suggest(self, n: int, *args: Any, **settings: Any) -> Any:

@@ -41,6 +41,8 @@ def are_skewed(values: Floats) -> bool:
     """
     if values.size < 3 or values.min() < 0:
         return False
+    top = float(values.max())
+    values = values / top if top > 0 else values  # powers of very large ones overflow
     mean, std = float(values.mean()), float(values.std())
     if not std > VARIED * mean:
         return False

@@ -260,7 +260,7 @@ def _card(n: Numbers, at: str, entry: dict[str, Any]) -> str:
         warning = (
             '<p class="note">These parts cancel: without their signs they add up to '
             f"{n.show(f'{at}.cancellation')} times what there is to explain, so that none of them "
-            "tells where the prediction comes from. With a larger mu they are smaller.</p>"
+            "tells where the prediction comes from.</p>"
         )
     return f'<article class="card">{head}{origin}{warning}</article>'
 

@@ -1,0 +1,5 @@
+"""``python -m kronfill``."""
+
+from kronfill.cli import main
+
+main()
