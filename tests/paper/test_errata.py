@@ -218,6 +218,14 @@ def test_e30_to_e34_the_text_against_the_papers_own_numbers():
     assert str(SIZES[-1]) in erratum(34)
 
 
+def test_the_readme_counts_the_errata():
+    text = (DOCS / "theory.md").read_text("utf-8")
+    numbers = [int(k) for k in re.findall(r"^\| E(\d+) [WLM] \|", text, re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    readme = (DOCS.parent / "README.md").read_text("utf-8")
+    assert f"{len(numbers)} errata of the paper" in readme
+
+
 @pytest.mark.parametrize("number", [14, 20])
 def test_what_is_superfluous_or_loose_is_not_called_wrong(number):
     assert erratum(number).startswith(f"| E{number} L |")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ from kronfill.paper.calibrate import acceptable, spread_out
 from kronfill.paper.constants import load_constants
 from kronfill.paper.methods import fit
 from kronfill.paper.pairs import (
+    Deviation,
     acceptable_settings,
     deviations,
+    pairs_text,
     run_pairs,
     what_hangs_on_it,
     write_pairs,
@@ -103,3 +106,16 @@ def test_the_page_quotes_its_table():
     low, *_, high = re.findall(r"([+-]\d+)%", line)
     text = f"is {-int(low)}% below or {int(high)}% above the paper's"
     assert text in (docs / "fig1.md").read_text("utf-8")
+
+
+def test_the_published_page_is_that_of_the_published_table():
+    docs = Path(__file__).parents[2] / "docs"
+    kinds = {"str": str, "int": int, "float": float}
+    types = {field.name: kinds[field.type] for field in fields(Deviation)}
+    with (docs / "fig1-constants.csv").open(encoding="utf-8") as file:
+        found = [
+            Deviation(**{name: types[name](x) for name, x in row.items()})
+            for row in csv.DictReader(file)
+        ]
+    assert len(found) == 198 * len(acceptable_settings(0))
+    assert (docs / "fig1-constants.md").read_text("utf-8") == pairs_text(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,9 @@ from typing import Any
 from kronfill._atomic import Publication
 from kronfill.paper.limits import limits
 from kronfill.paper.methods import METHODS
+from kronfill.paper.results.cells import cells_text
 from kronfill.paper.results.figure import draw_bounds, draw_costs, draw_figure, draw_variants
+from kronfill.paper.results.joined import png
 from kronfill.paper.results.numbers import numbers
 from kronfill.paper.results.page import page
 from kronfill.paper.results.table import algorithms_shown, samples_csv, summarize, to_csv
@@ -64,8 +65,8 @@ def reproduce(
 def write_report(store: Store, settings: CellSettings, out: Path) -> FigureRun:
     """Write table, figures and page of everything that is in a store to the folder ``out``.
 
-    They are ``fig1.csv``, ``fig1-samples.csv``, ``fig1*.png``, ``fig1-numbers.md`` and
-    ``fig1.html``.
+    They are ``fig1.csv``, ``fig1-samples.csv``, ``fig1*.png``, ``fig1-numbers.md``,
+    ``fig1-cells.md`` and ``fig1.html``.
     """
     records = store.records()
     points = summarize(records)
@@ -73,15 +74,16 @@ def write_report(store: Store, settings: CellSettings, out: Path) -> FigureRun:
     shown = set(algorithms_shown().values())
     bounds = limits(records, settings, [k for k, m in METHODS.items() if m.label in shown])
     pictures = {
-        "fig1": _png(draw_figure(points)),
-        "fig1-variants": _png(draw_variants(points)),
-        "fig1-bounds": _png(draw_bounds(bounds)),
-        "fig1-costs": _png(draw_costs(records)),
+        "fig1": png(draw_figure(points)),
+        "fig1-variants": png(draw_variants(points)),
+        "fig1-bounds": png(draw_bounds(bounds)),
+        "fig1-costs": png(draw_costs(records)),
     }
     texts = {
         "fig1.csv": to_csv(points),
         "fig1-samples.csv": samples_csv(records),
-        "fig1-numbers.md": numbers(points, records, judged, bounds),
+        "fig1-numbers.md": numbers(points),
+        "fig1-cells.md": cells_text(records, bounds),
         "fig1.html": page(points, records, judged, bounds, settings, pictures),
     }
     contents = {name: text.encode("utf-8") for name, text in texts.items()}
@@ -91,9 +93,3 @@ def write_report(store: Store, settings: CellSettings, out: Path) -> FigureRun:
             with publication.open(out / name) as file:
                 file.write(content)
     return FigureRun(out / "fig1.html", out / "fig1.csv", judged, store.failed())
-
-
-def _png(figure: Any) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=130)
-    return out.getvalue()

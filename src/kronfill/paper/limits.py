@@ -55,6 +55,8 @@ class Limit:
     """Theorem 1 with the class of the method as printed."""
     corrected: float
     """The smaller of Theorems A and A2."""
+    realizations: int
+    """Over which error and norm are means."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def limits(
             norm, ge = (float(np.mean([row[name] for row in rows])) for name in ("norm", "ge"))
             spread = math.sqrt(settings.power * (1.0 + 1.0 / snr_of(panel)))
             values = units[METHODS[method].algorithm].at(norm, spread)
-            found.append(Limit(panel, method, size, ge, norm, *values))
+            found.append(Limit(panel, method, size, ge, norm, *values, len(rows)))
     order = list(METHODS)
     return sorted(found, key=lambda x: (x.panel, order.index(x.method), x.N))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kronfill.paper.published import ALGORITHMS, METRICS, PANELS, SIZES, paper_values
-from kronfill.paper.results.claims import claims
+from kronfill.paper.results.numbers import numbers
 from kronfill.paper.results.table import (
     Point,
     algorithms_shown,
@@ -129,6 +129,8 @@ def test_the_trend_of_noise_is_significant_as_often_as_it_should_be():
     ]
     assert np.std([x.z for x in found]) == pytest.approx(1.0, rel=0.1)
     assert np.mean([x.constant < 0.05 for x in found]) == pytest.approx(0.05, abs=0.025)
+    assert np.mean([x.slopes for x in found]) == pytest.approx(0.05, abs=0.025)
+    assert "p < 1e-99" in str(trend(curve({100: 1.0, 400: 2.0}, 1e-6)))
     ends = [x.change / x.stderr for x in found]
     assert np.std(ends) == pytest.approx(1.0, rel=0.1)
 
@@ -148,25 +150,29 @@ def test_the_published_table_says_what_the_page_says():
     assert to_csv(points) == text
     found = curves(points)
     rise = trend([p for p in found["a", "KKMCEX", "test"] if p.N >= 400])
-    assert rise.z > 2
     assert 0.1 < rise.change < 0.4
     page = (DOCS / "fig1.md").read_text("utf-8")
     theirs = paper_values("a", "KKMCEX", "test")
     assert (
-        f"rises by {rise.change:.0%} from N = 400 to 3100 (z = {rise.z:.1f}; the paper's own "
-        f"values by {theirs[3100] / theirs[400] - 1:.0%})"
+        f"rises by {rise.change:.0%} from N = 400 to 3100 ({rise.test}; the paper's own "
+        f"values by {theirs[3100] / theirs[400] - 1:.0%}), and doubles from N = 100 on"
     ) in page
-    assert f"(a): from N = {flat_from(found['a', 'KKMCEX', 'test']).first} on" in page
+    assert trend(found["a", "KKMCEX", "test"]).change == pytest.approx(1.0, abs=0.15)
+    first = flat_from(found["a", "KKMCEX", "test"]).first
+    assert f"(a): from N = {first} on it is flat within errors" in page
+    for size in (1300, 1600):
+        end = trend([p for p in found["a", "KKMCEX", "test"] if size <= p.N])
+        assert f"has p = {end.p:.3f}" in page
     exact = found["a", "KMC (exact)", "test"]
-    assert f"from {exact[0].value:.2g} to {exact[-1].value:.2g}, and never exceeds" in page
-    noisy = [p.value for p in found["b", "KKMCEX", "test"] if p.N >= 400]
-    assert max(noisy) / min(noisy) < 1.02
-    numbers = (DOCS / "fig1-numbers.md").read_text("utf-8")
-    for verdict in verdicts(points):
-        assert verdict.sentence in numbers
-    for claim, answer in claims(points):
-        assert claim in numbers
-        assert answer in numbers
+    assert f"from {exact[0].value:.2g} to {exact[-1].value:.2g}, and is below it" in page
+    for label in ("KKMCEX", "KMC (exact)"):
+        assert flat_from(found["b", label, "test"]).first == 100
+    assert summary(verdicts(points)) in page
+
+
+def test_the_published_numbers_are_those_of_the_published_table():
+    points = from_csv((DOCS / "fig1.csv").read_text("utf-8"))
+    assert (DOCS / "fig1-numbers.md").read_text("utf-8") == numbers(points)
 
 
 def test_another_shape_differs():

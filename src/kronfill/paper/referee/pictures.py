@@ -15,6 +15,8 @@ from kronfill.paper.referee.fits import SIDES, RefereeFit
 __all__ = ["draw_complexities", "draw_ranks", "draw_samples", "draw_sides"]
 
 COLORS = {"MC": "C0", "KMC": "C3", "IMC": "C2", "KKMCEX": "k"}
+LINES = {"MC": "o-", "KMC": "s-", "IMC": "D--", "KKMCEX": "^-"}
+"""KMC and IMC often lie on each other: the second is dashed, with open marks."""
 
 
 def draw_complexities(rows: Sequence[ClosedForm]) -> Any:
@@ -33,7 +35,9 @@ def draw_complexities(rows: Sequence[ClosedForm]) -> Any:
                 _line(ax, x, one, "bound", "--", color, f"tightest corrected, signs {law!r}")
                 _line(ax, x, one, "exact", "o-", color, f"exact, signs {law!r}")
             ax.set(xscale="log", yscale="log", title=f"{method}, over {sweep}", xlabel=x)
-            ax.xaxis.set_minor_formatter("")
+            at = sorted({getattr(row, x) for row in of})
+            ax.set_xticks(at, labels=map(str, at), fontsize=8)
+            ax.minorticks_off()
             ax.grid(color="0.9")
         line[0].set_ylabel("complexity, radius 1")
     _shared_legend(figure, axes)
@@ -54,10 +58,11 @@ def draw_sides(fits: Sequence[RefereeFit]) -> Any:
     panels = ("test", "ge", "norm", "corrected")
     names = ("test loss", "generalization error", "norm of the fit", "corrected bound")
     for ax, column, name in zip(figure.subplots(1, 4, sharey=True), panels, names, strict=True):
-        for method in ("KKMCEX", "KMC", "IMC"):
+        for k, method in enumerate(("KKMCEX", "KMC", "IMC")):
             row = {fit.side: fit for fit in fits if fit.method == method}
-            at = [getattr(row[side], column) for side in SIDES], range(len(SIDES))
-            ax.plot(*at, "o", color=COLORS[method], label=method)
+            beside = np.arange(len(SIDES)) + 0.18 * (k - 1)
+            at = [getattr(row[side], column) for side in SIDES], beside
+            ax.plot(*at, LINES[method][0], color=COLORS[method], markersize=5, label=method)
         mc = next(fit for fit in fits if fit.method == "MC")
         ax.axvline(getattr(mc, column), color=COLORS["MC"], label="MC (none)")
         ax.set(xscale="log", title=name, yticks=range(len(SIDES)), yticklabels=SIDES)
@@ -75,11 +80,17 @@ def draw_samples(fits: Sequence[RefereeFit]) -> Any:
         for method, color in COLORS.items():
             row = sorted((fit for fit in fits if fit.method == method), key=lambda fit: fit.m)
             at = [fit.m for fit in row], [getattr(fit, column) for fit in row]
-            ax.plot(*at, "o-", color=color, markersize=4, label=method)
+            face = "none" if method == "IMC" else color
+            ax.plot(
+                *at, LINES[method], color=color, markersize=5, markerfacecolor=face, label=method
+            )
         ax.set(xscale="log", yscale="log", xlabel="m (observations)", title=name)
+        ax.set_xticks(at[0], labels=map(str, at[0]))
+        ax.minorticks_off()
         ax.grid(color="0.9")
     for target in TARGETS:
         left.axhline(target, color="0.6", ls=":")
+    left.set_yticks(TARGETS, labels=map(str, TARGETS), minor=True)
     left.set_ylabel("mean squared error (mean square of the truth 1)")
     left.legend(frameon=False)
     return figure

@@ -26,12 +26,13 @@ from kronfill.paper.referee.complexities import ClosedForm, complexities, tighte
 from kronfill.paper.referee.fits import FitSettings, RefereeFit, fits_over_m, fits_over_sides
 from kronfill.paper.referee.pictures import draw_complexities, draw_ranks, draw_samples, draw_sides
 
-__all__ = ["RefereePlan", "RefereeStudy", "quick_referee", "run_referee", "write_referee"]
+__all__ = ["RefereePlan", "RefereeStudy", "quick_referee", "referee_text", "run_referee",
+           "write_referee"]  # fmt: skip
 
 
 WRITTEN = (
-    "Written by `kronfill reproduce referee`; every number is computed from the tables "
-    "`referee-forms.csv` and `referee-fits.csv`, which it writes too."
+    "Written by `kronfill reproduce referee`; every number of the answers is computed from the "
+    "tables `referee-forms.csv` and `referee-fits.csv`, which it writes too."
 )
 
 
@@ -149,7 +150,7 @@ def write_referee(study: RefereeStudy, out: Path) -> Path:
         "referee-ranks": draw_ranks(study.ranks),
     }
     contents = {f"{name}.png": _png(figure) for name, figure in pictures.items()}
-    contents["referee.md"] = _text(study).encode("utf-8")
+    contents["referee.md"] = referee_text(study).encode("utf-8")
     contents["referee-forms.csv"] = _csv(study.forms)
     contents["referee-fits.csv"] = _csv([*study.sides, *study.samples])
     with Publication() as publication:
@@ -159,7 +160,8 @@ def write_referee(study: RefereeStudy, out: Path) -> Path:
     return out / "referee.md"
 
 
-def _text(study: RefereeStudy) -> str:
+def referee_text(study: RefereeStudy) -> str:
+    """The page: setting, and each question with its answer, picture and table."""
     plan = study.plan
     parts = [
         "# What a referee would ask",
@@ -175,10 +177,17 @@ def _text(study: RefereeStudy) -> str:
                 "Printed forms, and the tightest of the corrected ones:", _forms(study.forms)
             ]  # fmt: skip
         elif picture == "referee-sides":
-            parts.append(_fits(study.sides))
+            parts += [*_not_drawn(study.sides), _fits(study.sides)]
         elif picture == "referee-samples":
             parts.append(_fits(study.samples))
     return "\n\n".join(parts) + "\n"
+
+
+def _not_drawn(fits: Sequence[RefereeFit]) -> list[str]:
+    """Errors that a logarithmic axis cannot have, in words."""
+    found = [f"{x.method} with {x.side} {x.ge:.2g}" for x in fits if x.ge <= 0]
+    text = "Not in the picture, whose axes are logarithmic: generalization error of "
+    return [f"{text}{', '.join(found)}."] if found else []
 
 
 def _setting(plan: RefereePlan) -> str:

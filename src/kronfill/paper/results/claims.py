@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from kronfill.paper.published import PANELS
-from kronfill.paper.results.table import Point, Records, curves, paired, ratio
+from kronfill.paper.results.table import Point, curves
 from kronfill.paper.results.trend import flat_from, trend
 
 __all__ = ["claims"]
@@ -13,10 +14,8 @@ __all__ = ["claims"]
 EXACT, ROWWISE = "KMC (exact)", "KMC (row-wise)"
 
 
-def claims(points: Iterable[Point], records: Records = ()) -> list[tuple[str, str]]:
+def claims(points: Iterable[Point]) -> list[tuple[str, str]]:
     """Claim and answer, as far as the curves were run.
-
-    KMC is set against KKMCEX on the realisations that both have, if the cells are given.
 
     Examples
     --------
@@ -36,7 +35,7 @@ def claims(points: Iterable[Point], records: Records = ()) -> list[tuple[str, st
         if all(len(row) > 1 for row in both):
             text = (
                 f"The paper's solver, stopped after 100 sweeps. {_rise(both[0])} The same "
-                f"objective carried to its minimum. {_rise(both[1])}{_against(records, panel)}"
+                f"objective carried to its minimum. {_rise(both[1])}{_against(kkmcex)}"
             )
             out.append((f"({panel}) KMC's test loss grows with N, beyond KKMCEX's", text))
     return out
@@ -62,14 +61,10 @@ def _rise(row: Sequence[Point]) -> str:
     return f"{text}: {found}." if found is not None else f"{text}."
 
 
-def _against(records: Records, panel: str) -> str:
-    """Ratio to KKMCEX at the largest size, same realisations, for both solvers."""
-    pairs = [paired(records, name, "kkmcex") for name in ("kmc-rowwise", "kmc")]
-    sizes = {n for p, n in pairs[0] if p == panel} & {n for p, n in pairs[1] if p == panel}
-    if not sizes:
+def _against(kkmcex: Sequence[Point]) -> str:
+    """What KKMCEX has at the largest size."""
+    if not kkmcex:
         return ""
-    first, second = (ratio(found[panel, max(sizes)], "test")[0] for found in pairs)
-    return (
-        f" At N = {max(sizes)} the first has {first:.2f} times the loss of KKMCEX on the same "
-        f"realisations, the second {second:.2f} times."
-    )
+    last = kkmcex[-1]
+    error = "" if math.isnan(last.stderr) else f" ± {last.stderr:.2g}"
+    return f" KKMCEX has {last.value:.3g}{error} at N = {last.N}."

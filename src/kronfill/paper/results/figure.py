@@ -134,7 +134,7 @@ def _bound_lines(ax: Any, found: Sequence[Limit], algorithm: str) -> None:
 
 
 def draw_costs(records: Records) -> Any:
-    """Median seconds per cell against N: fit, and losses over all entries."""
+    """Median processor seconds per cell against N: fit, and losses over all entries."""
     figure = _figure(10.0, 3.8)
     left, right = figure.subplots(1, 2, sharey=True)
     found = costs(records)
@@ -145,7 +145,7 @@ def draw_costs(records: Records) -> Any:
                 at = [row[1] for row in rows], [row[column] for row in rows]
                 ax.plot(*at, "o-", color=_color(name), markersize=4, label=method.label)
         ax.set(xscale="log", yscale="log", xlabel="N", title=title)
-    left.set_ylabel("seconds per cell (median)")
+    left.set_ylabel("processor seconds per cell (median)")
     if left.lines:
         left.legend(fontsize=7, frameon=False)
     return figure

@@ -1,30 +1,16 @@
-"""The results as Markdown tables, for the documentation."""
+"""What the table of the figure says, as Markdown: everything here follows from its points alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
-from kronfill.paper.limits import Limit
-from kronfill.paper.methods import METHODS
 from kronfill.paper.results.claims import claims
-from kronfill.paper.results.table import (
-    SOLVER_COLUMNS,
-    Point,
-    Records,
-    costs,
-    curves,
-    paired,
-    ratio,
-    solver_means,
-)
+from kronfill.paper.results.table import Point, curves
 from kronfill.paper.results.trend import flat_from, trend
-from kronfill.paper.results.verdict import CurveVerdict, summary
+from kronfill.paper.results.verdict import CurveVerdict, summary, verdicts
 
-__all__ = ["numbers"]
+__all__ = ["markdown_table", "numbers"]
 
 JUDGED_NOTE = (
     "A value agrees if it is within the tolerance and two standard errors are smaller than that. "
@@ -33,25 +19,36 @@ JUDGED_NOTE = (
 )
 TREND_NOTE = (
     "Change from the first size to the last, with its standard error; z is the slope of log(loss) "
-    "against log(N), in standard errors. Flat: the longest end of the curve with |z| < 2 whose "
-    "values pass a chi-square test of one constant at 5%."
+    "against log(N), in standard errors, p the probability of as large a z by chance. Flat: the "
+    "longest end of the curve for which p is at least 5%, and so is the probability of the "
+    "scatter of its values about one constant (chi-square). The ends are tried one after the "
+    "other, without a correction for several tests."
+)
+WRITTEN = (
+    "Written from [the table](fig1.csv) by `kronfill reproduce fig1`, or from several tables by "
+    "`python -m kronfill.paper.results.joined`. What needs the single cells is in "
+    "[another file](fig1-cells.md)."
 )
 
 
-def numbers(
-    points: Sequence[Point],
-    records: Records,
-    judged: Sequence[CurveVerdict],
-    bounds: Sequence[Limit],
-) -> str:
-    """All tables that the page about the figure refers to."""
+def numbers(points: Sequence[Point]) -> str:
+    """Losses, claims, verdicts and trends.
+
+    Examples
+    --------
+    >>> from kronfill.paper.results.numbers import numbers
+    >>> numbers([]).splitlines()[0]
+    '# Figure 1: the numbers'
+    """
+    judged = verdicts(points)
     parts = [
         "# Figure 1: the numbers",
-        "Written by `kronfill reproduce fig1`.",
+        WRITTEN,
+        _realizations(points),
         "## Test losses, ours ± one standard error, and the paper's",
         _losses(points),
         "## The paper's claims",
-        _table(("claim", "what the numbers say"), claims(points, records)),
+        markdown_table(("claim", "what the numbers say"), claims(points)),
         "## Verdict per curve",
         JUDGED_NOTE,
         summary(judged),
@@ -59,18 +56,28 @@ def numbers(
         "## Trend of the test losses",
         TREND_NOTE,
         _trends(points),
-        "## KMC: two solvers of the same problem, on the same realisations",
-        _solvers(records, "kmc-rowwise"),
-        *_longer(records),
-        "## KMC against KKMCEX: ratio of test losses on the same realisations",
-        "Geometric mean, with the factor of one standard error.",
-        _against_kkmcex(records),
-        "## Generalization error and its bounds",
-        _bounds(bounds),
-        "## Seconds per cell (median)",
-        _costs(records),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(parts) + "\n"
+
+
+def _realizations(points: Sequence[Point]) -> str:
+    """How many realisations each method has, and where they differ with N."""
+    parts = []
+    for (panel, label, metric), row in curves(points).items():
+        if metric == "test":
+            sizes: dict[int, list[int]] = {}
+            for point in row:
+                sizes.setdefault(point.realizations, []).append(point.N)
+            many = ", ".join(
+                str(count) if len(sizes) == 1 else f"{count} at N = {_spanned(found)}"
+                for count, found in sizes.items()
+            )
+            parts.append([f"({panel})", label, many])
+    return markdown_table(("panel", "method", "realisations"), parts)
+
+
+def _spanned(sizes: Sequence[int]) -> str:
+    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
 def _trends(points: Sequence[Point]) -> str:
@@ -80,10 +87,20 @@ def _trends(points: Sequence[Point]) -> str:
         if metric == "test" and found is not None:
             later = "–" if flat is None else f"N = {flat.first}: {flat}"
             rows.append([f"({panel})", label, f"{found.first} to {found.last}", str(found), later])
-    return _table(("panel", "method", "N", "change", "flat within errors from"), rows)
+    return markdown_table(("panel", "method", "N", "change", "flat within errors from"), rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; "Not run." without rows.
+
+    Examples
+    --------
+    >>> from kronfill.paper.results.numbers import markdown_table
+    >>> print(markdown_table(["N", "loss"], [["100", "0.5"]]))
+    | N | loss |
+    | --- | --- |
+    | 100 | 0.5 |
+    """
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows else "Not run."
 
@@ -100,64 +117,11 @@ def _losses(points: Sequence[Point]) -> str:
         for p in points
         if p.metric == "test"
     ]  # fmt: skip
-    return _table(("panel", "method", "N", "ours", "paper", "deviation", "realisations"), rows)
+    return markdown_table(
+        ("panel", "method", "N", "ours", "paper", "deviation", "realisations"), rows
+    )
 
 
 def _verdicts(judged: Sequence[CurveVerdict]) -> str:
     rows = [[f"({v.panel})", v.algorithm, v.metric, v.word, v.sentence] for v in judged]
-    return _table(("panel", "method", "loss", "verdict", "why"), rows)
-
-
-def _solvers(records: Records, slow: str) -> str:
-    rows = []
-    for (panel, size), pair in paired(records, slow, "kmc").items():
-        lower = np.mean([b["objective"] < a["objective"] for a, b in zip(*pair, strict=True)])
-        means = solver_means(pair, ".3g")
-        rows.append([f"({panel})", str(size), str(len(pair[0])), *means, f"{lower:.0%}"])
-    head = ("panel", "N", "realisations", *SOLVER_COLUMNS, "exact reaches a lower objective")
-    return _table(head, rows)
-
-
-def _longer(records: Records) -> list[str]:
-    """The row-wise solver with four times the sweeps, where it was run."""
-    table = _solvers(records, "kmc-rowwise-400")
-    return ["The same with 400 row-wise sweeps:", table] if "|" in table else []
-
-
-def _against_kkmcex(records: Records) -> str:
-    found = {
-        name: paired(records, name, "kkmcex")
-        for name in METHODS
-        if METHODS[name].algorithm == "KMC"
-    }
-    keys = sorted({key for pairs in found.values() for key in pairs})
-    rows = [
-        [f"({panel})", str(size), *(_ratio(found[name].get((panel, size))) for name in found)]
-        for panel, size in keys
-    ]
-    return _table(("panel", "N", *(METHODS[name].label for name in found)), rows)
-
-
-def _ratio(pair: Any) -> str:
-    if pair is None:
-        return "–"
-    value, error = ratio(pair, "test")
-    return f"{value:.3g}" + ("" if math.isnan(error) else f" ×/÷ {error:.2f}")
-
-
-def _bounds(bounds: Sequence[Limit]) -> str:
-    rows = [
-        [f"({x.panel})", METHODS[x.method].label, str(x.N)]
-        + [f"{value:.4g}" for value in (x.ge, x.norm, x.printed, x.corrected)]
-        for x in bounds
-    ]
-    head = ("panel", "method", "N", "measured", "norm of the fit", "as printed", "corrected")
-    return _table(head, rows)
-
-
-def _costs(records: Records) -> str:
-    rows = [
-        [label, str(size), *(f"{value:.3f}" for value in times)]
-        for label, size, *times in costs(records)
-    ]
-    return _table(("method", "N", "data", "fit", "losses over all entries"), rows)
+    return markdown_table(("panel", "method", "loss", "verdict", "why"), rows)

@@ -81,7 +81,7 @@ def page(
         _image(pictures["fig1"], "Figure 1: ours as lines, the paper's values as open markers"),
         FIGURE_NOTE,
         "<h2>The paper's claims</h2>",
-        _claims_table(points, records),
+        _claims_table(points),
         "<h2>Verdict per curve</h2>",
         f"<p>{summary(judged)} {VERDICT_NOTE}</p>",
         _verdict_table(judged),
@@ -94,7 +94,7 @@ def page(
         BOUNDS_NOTE,
         _bounds_table(bounds),
         "<h2>Cost of a cell</h2>",
-        _image(pictures["fig1-costs"], "Seconds per cell against N"),
+        _image(pictures["fig1-costs"], "Processor seconds per cell against N"),
         _cost_table(records),
         "<h2>All numbers</h2>",
         _points_table(points),
@@ -143,8 +143,8 @@ def _image(png: bytes, alt: str) -> str:
     return f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{code}">'
 
 
-def _claims_table(points: Sequence[Point], records: Records) -> str:
-    rows = [[html.escape(text) for text in row] for row in claims(points, records)]
+def _claims_table(points: Sequence[Point]) -> str:
+    rows = [[html.escape(text) for text in row] for row in claims(points)]
     return _table(("claim", "what the numbers say"), rows, text=2) if rows else ""
 
 
@@ -184,7 +184,7 @@ def _cost_table(records: Records) -> str:
         for label, size, *times in costs(records)
     ]
     head = ("method", "N", "data, s", "fit, s", "losses, s")
-    return _folded("Median seconds", _table(head, rows, text=1))
+    return _folded("Median processor seconds", _table(head, rows, text=1))
 
 
 def _points_table(points: Sequence[Point]) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "costs",
     "curves",
     "from_csv",
+    "in_order",
     "paired",
     "ratio",
     "samples_csv",
@@ -80,17 +81,21 @@ def summarize(records: Records) -> list[Point]:
     for row in sorted(records, key=lambda row: (row["realization"], row["key"])):
         if row["status"] == "done":
             groups[row["panel"], row["method"], row["N"]].append(row)
-    order = list(METHODS)
     points = []
-    for panel, method, size in sorted(groups, key=lambda k: (k[0], order.index(k[1]), k[2])):
-        rows = groups[panel, method, size]
+    for (panel, method, size), rows in groups.items():
         for metric in METRICS:
             values = np.array([row[metric] for row in rows])
             points.append(_point(panel, method, size, metric, rows[0]["snr"], values))
-    rank = {metric: k for k, metric in enumerate(METRICS)}
+    return in_order(points)
+
+
+def in_order(points: Iterable[Point]) -> list[Point]:
+    """Points by panel, method, metric and size: the order of the table."""
     labels = [method.label for method in METHODS.values()]
-    points.sort(key=lambda p: (p.panel, labels.index(p.algorithm), rank[p.metric], p.N))
-    return points
+    return sorted(
+        points,
+        key=lambda p: (p.panel, labels.index(p.algorithm), METRICS.index(p.metric), p.N),
+    )
 
 
 def _point(panel: str, method: str, size: int, metric: str, snr: float, values: Any) -> Point:
@@ -227,7 +232,7 @@ def solver_means(pair: Pair, form: str) -> list[str]:
 
 
 def costs(records: Records) -> list[tuple[str, int, float, float, float]]:
-    """Median seconds of a cell: label of the method, N, data, fit, losses."""
+    """Median processor seconds of a cell: label of the method, N, data, fit, losses."""
     done = [row for row in records if row["status"] == "done"]
     found = []
     for name, method in METHODS.items():

@@ -18,10 +18,10 @@ from kronfill.paper.results.table import Point
 
 __all__ = ["Trend", "flat_from", "trend"]
 
-SIGNIFICANT = 2.0
-"""A slope of fewer standard errors is none."""
 LEVEL = 0.05
-"""Below this probability the means are not those of one constant."""
+"""A slope, or a scatter of the means, that chance gives less often than this is taken for one."""
+TINY = 1e-99
+"""Smaller probabilities are not written out."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,31 @@ class Trend:
     """Standard error of the change."""
     z: float
     """Slope of log(value) against log(N), in standard errors."""
+    p: float
+    """Probability of a slope as large as this, either way, if there was none."""
     constant: float
     """Probability of means that differ as much as these if all sizes had the same."""
 
     @property
+    def slopes(self) -> bool:
+        """Whether the slope is more than chance."""
+        return self.p < LEVEL
+
+    @property
     def flat(self) -> bool:
         """Whether neither the slope nor the scatter speaks against a constant."""
-        return abs(self.z) < SIGNIFICANT and self.constant >= LEVEL
+        return not self.slopes and self.constant >= LEVEL
+
+    @property
+    def test(self) -> str:
+        """The test of the slope, in words."""
+        p = f"p = {self.p:.2g}" if self.p >= TINY else f"p < {TINY:g}"
+        return f"z = {self.z:.1f}, {p}"
 
     def __str__(self) -> str:
-        """The change with its error, in per cent."""
-        return f"{self.change:+.0%} ± {self.stderr:.0%} (z = {self.z:.1f})"
+        """The change with its error, in per cent, and the test of the slope."""
+        digits = 0 if self.stderr >= 0.01 else 1
+        return f"{self.change:+.{digits}%} ± {self.stderr:.{digits}%} ({self.test})"
 
 
 def trend(row: Sequence[Point]) -> Trend | None:
@@ -60,7 +74,7 @@ def trend(row: Sequence[Point]) -> Trend | None:
     >>> values = {100: 1.0, 400: 1.2, 1600: 1.4}
     >>> row = [Point("a", 1.0, "MC", "test", n, v, 0.05, 9, v) for n, v in values.items()]
     >>> str(trend(row))
-    '+40% ± 9% (z = 5.5)'
+    '+40% ± 9% (z = 5.5, p = 3.3e-08)'
     """
     if len(row) < 2 or not all(p.stderr > 0 and p.value > 0 for p in row):
         return None
@@ -78,6 +92,7 @@ def trend(row: Sequence[Point]) -> Trend | None:
         change - 1.0,
         change * math.hypot(shares[0], shares[-1]),
         z,
+        2.0 * float(scipy.stats.norm.sf(abs(z))),
         float(scipy.stats.chi2.sf(chi2, len(row) - 1)),
     )
 

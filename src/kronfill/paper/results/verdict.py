@@ -11,7 +11,7 @@ import numpy as np
 
 from kronfill.paper.published import ALGORITHMS, METRICS, PANELS
 from kronfill.paper.results.table import Point, algorithms_shown, curves
-from kronfill.paper.results.trend import SIGNIFICANT, flat_from, trend
+from kronfill.paper.results.trend import flat_from, trend
 
 __all__ = ["CALIBRATED", "LEVEL_TAKEN", "CurveVerdict", "summary", "verdicts"]
 
@@ -161,7 +161,7 @@ def _shape(row: Sequence[Point]) -> str:
     found = trend(row)
     if found is None:
         return _grown(_growth(row, "value") - 1.0)
-    return _grown(found.change if abs(found.z) >= SIGNIFICANT else 0.0)
+    return _grown(found.change if found.slopes else 0.0)
 
 
 def _growth(row: Sequence[Point], name: str) -> float:
@@ -178,7 +178,7 @@ def _grown(change: float) -> str:
 
 def _test(row: Sequence[Point]) -> str:
     found = trend(row)
-    return "" if found is None else f" ({found.change:+.0%}, z = {found.z:.1f})"
+    return "" if found is None else f" ({found.change:+.0%}, {found.test})"
 
 
 def _flat(row: Sequence[Point]) -> str:
