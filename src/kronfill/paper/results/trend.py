@@ -74,7 +74,7 @@ def trend(row: Sequence[Point]) -> Trend | None:
     >>> values = {100: 1.0, 400: 1.2, 1600: 1.4}
     >>> row = [Point("a", 1.0, "MC", "test", n, v, 0.05, 9, v) for n, v in values.items()]
     >>> str(trend(row))
-    '+40% ± 9% (z = 5.5, p = 3.3e-08)'
+    '+40% ± 9% (z = 5.5, p = 4.4e-08)'
     """
     if len(row) < 2 or not all(p.stderr > 0 and p.value > 0 for p in row):
         return None
