@@ -78,6 +78,19 @@ def test_a_logarithm_is_found_and_undone_without_bias():
     np.testing.assert_array_equal(model.predict(pairs), left)
 
 
+def test_each_kind_of_entry_has_errors_of_its_own():
+    """Of a small table, too: of a new row nothing is known, of a new column its rows are."""
+    rng = np.random.default_rng(0)
+    logs = 2 * rng.standard_normal((14, 1)) + 0.1 * rng.standard_normal((14, 12))
+    obs = kf.Observations.from_matrix(np.exp(logs))
+    known, row, col, both = (
+        TransformedRegressor(kf.MC(rank=1, mu=1.0, center="both"), "log").fit(obs).errors_
+    )
+    assert known.std() < 0.2 * row.std()
+    assert col.std() < 0.2 * row.std()
+    assert both.std() > 0.5 * row.std()
+
+
 def test_values_that_are_not_skewed_stay_as_they_are():
     rng = np.random.default_rng(0)
     obs = kf.Observations.from_matrix(5 + rng.standard_normal((12, 9)))

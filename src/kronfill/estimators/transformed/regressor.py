@@ -30,8 +30,9 @@ from kronfill.estimators.transformed.scales import SCALES, ValueScale, are_skewe
 
 __all__ = ["TransformedRegressor"]
 
-FEWEST = 30
-"""Hidden entries of a kind from which on they tell the errors of that kind."""
+FEWEST, LEAST, ROUNDS = 30, 10, 5
+"""Hidden entries of a kind that are enough to tell its errors; fewer than the second do not, after
+so many rounds of hiding."""
 BETTER = 0.99
 """A scale is taken if its error is so much smaller than that of the values as they are."""
 
@@ -338,13 +339,24 @@ def _form(method: Any, scale: ValueScale, errors: Any, limits: Limits) -> Undone
 
 
 def _errors(method: Any, scaled: Observations) -> tuple[Floats, ...]:
-    """Errors on the scale of a fit without some entries, rows and columns, for each kind."""
+    """Errors on the scale of fits without some entries, rows and columns, for each kind.
+
+    Until they tell of known rows and columns, new rows and new columns, each by its own errors: an
+    error of a new row would make too much of entries whose rows are known.
+    """
+    rng, parts = np.random.default_rng(0), [np.empty(0)] * 4
     if scaled.m < FEWEST:
         return (np.zeros(1),) * 4
-    hidden = hide(scaled, np.random.default_rng(0))
-    (fold,) = left_out(method.fit, scaled, [(~hidden, hidden)])
-    seen = fold.train.row_counts > 0, fold.train.col_counts > 0
-    kinds = ~seen[0][fold.held.rows] + 2 * ~seen[1][fold.held.cols]
-    parts = [fold.gap[kinds == kind] for kind in range(4)]
-    usual = parts[0] if parts[0].size >= FEWEST else fold.gap
-    return tuple(binned(part if part.size >= FEWEST else usual) for part in parts)
+    for _ in range(ROUNDS):
+        hidden = hide(scaled, rng)
+        (fold,) = left_out(method.fit, scaled, [(~hidden, hidden)])
+        seen = fold.train.row_counts > 0, fold.train.col_counts > 0
+        kinds = ~seen[0][fold.held.rows] + 2 * ~seen[1][fold.held.cols]
+        parts = [np.append(part, fold.gap[kinds == kind]) for kind, part in enumerate(parts)]
+        if min(part.size for part in parts[:3]) >= FEWEST:
+            break
+    known, row, col, both = parts
+    usual = known if known.size >= LEAST else np.concatenate(parts)
+    row, col = (part if part.size >= LEAST else usual for part in (row, col))
+    both = both if both.size >= LEAST else np.concatenate([row, col])
+    return tuple(binned(part) for part in (usual, row, col, both))
