@@ -205,7 +205,8 @@ def pairs_text(found: Sequence[Deviation]) -> str:
     note = (
         "Written by `kronfill reproduce constants`. Deviation of each number of Figure 1 from the "
         "paper's, with one standard error of ours, for pairs of constants that the calibration "
-        f"accepts. Realisations: {many}."
+        f"accepts. Realisations: {many}. The same numbers are in `fig1-constants.csv` "
+        "(`tests/paper/test_pairs.py::test_the_published_page_is_that_of_the_published_table`)."
     )
     return "\n\n".join(
         ["# Figure 1 with other constants", note, what_hangs_on_it(found),

@@ -32,14 +32,16 @@ __all__ = ["RefereePlan", "RefereeStudy", "quick_referee", "referee_text", "run_
 
 WRITTEN = (
     "Written by `kronfill reproduce referee`; every number of the answers is computed from the "
-    "tables `referee-forms.csv` and `referee-fits.csv`, which it writes too."
+    "tables `referee-forms.csv` and `referee-fits.csv`, which it writes too "
+    "(`tests/paper/test_referee.py::test_the_published_page_is_that_of_the_published_tables`)."
 )
 
 
 GRID = (
     "The grid of ridge weights first began at 0.001. It was widened to 1e-6 after the fits with "
     "three times the length scale had chosen its end; their losses had been seen by then (KKMCEX "
-    "1.47 times that with the right kernels, KMC and IMC 1.10 times)."
+    "1.47 times that with the right kernels, KMC and IMC 1.10 times; those fits are not in the "
+    "tables)."
 )
 
 
