@@ -20,6 +20,8 @@ MARKS = {"MC": "o", "KMC": "s", "KKMCEX": "^"}
 NAMES = {"test": "test loss", "train": "training loss", "ge": "generalization error"}
 UNIT = "mean squared error"
 """Of all losses: in squared units of the data, of which the scale is arbitrary."""
+DASHED = {"mc-0.1", "kmc"}
+"""Variants whose curves lie on others."""
 TITLES = {"a": "(a)  snr = ∞", "b": "(b)  snr = 4"}
 
 
@@ -95,7 +97,8 @@ def draw_variants(points: Iterable[Point]) -> Any:
 
 def _variant(ax: Any, row: Sequence[Point], name: str) -> None:
     method = METHODS[name]
-    theirs = _ours(ax, row, "-", _color(name), label=method.label)
+    style = "--" if name in DASHED else "-"
+    theirs = _ours(ax, row, style, _color(name), label=method.label)
     first = next(key for key, other in METHODS.items() if other.algorithm == method.algorithm)
     if theirs and name == first:
         mark = "ks" if method.algorithm == "KKMCEX" else "ko"
