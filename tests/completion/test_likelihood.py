@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import kronfill as kf
+from kronfill.completion.evaluation import cross_validate
 from kronfill.completion.likelihood import possible_ends, recognised
 from kronfill.errors import ParameterError
 
@@ -117,6 +118,30 @@ def test_auto_finds_out_what_values_are():
     assert stars.likelihood == "gaussian"
     plain = kf.complete(TABLES["bernoulli"], method="mc", rank=1)
     assert type(plain.model) is kf.MC  # the default takes values as numbers
+
+
+def test_what_was_found_on_hidden_entries_is_shown_as_lines():
+    found = kf.complete(TABLES["bernoulli"], method="mc", rank=1, likelihood="bernoulli").evaluate()
+    own, mean, _ = found.parts["known"].scores()
+    scores = found.scores.query("question == 'entries'").set_index("method")
+    assert scores["deviance"].tolist()[:2] == [own.deviance, mean.deviance]
+    assert scores.index.tolist() == ["MC for yes or no", "mean", "row + column effects"]
+    shown = repr(found).splitlines()
+    assert len(shown) == 1 + len(found.scores) + 1
+    assert f"{own.auc:.4g}" in shown[1]
+    assert "recall at 10" in shown[-1]
+    numbers = kf.report.evaluate(kf.complete(TABLES["poisson"], method="mc", rank=1))
+    assert "deviance" not in numbers.scores
+    assert "deviance" not in repr(numbers)
+
+
+def test_a_question_without_an_answer_says_why():
+    found = cross_validate(kf.MC(rank=1), kf.Observations([0, 1], [0, 0], [1.0, 2.0], (2, 1)))
+    assert "column" in found.notes
+    line = found.scores.set_index("question").loc["new columns"]
+    assert line["note"] == found.notes["column"]
+    assert np.isnan(line["rmse"])
+    assert found.notes["column"] in repr(found)
 
 
 def test_ones_alone_are_completed_without_intervals():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,8 +18,8 @@ from sklearn.base import clone
 from kronfill._progress import ProgressPrinter, ShareProgress, TimeLeft
 from kronfill._types import Index
 from kronfill.completion.drawn_zeros import with_drawn_zeros
-from kronfill.completion.groups import GroupCoverage
-from kronfill.completion.likelihood import likelihood_of, recorded
+from kronfill.completion.evaluated import KINDS, QUESTIONS, Evaluation
+from kronfill.completion.likelihood import likelihood_of, method_words, recorded
 from kronfill.completion.scores import HiddenEntries, Score, joined_entries, score
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
@@ -39,58 +39,9 @@ __all__ = [
 
 Splits = list[tuple[Index, Index]]
 
-KINDS = ("known", "row", "column", "both")
-"""What is new to the fit: nothing, the row, the column, both; in the order of ``kinds_of``."""
-QUESTIONS = dict(zip(KINDS, ("entries", "new rows", "new columns", "both new"), strict=True))
 FOLDS = 5
 FOLDS_LIMIT = 3000
 """Up to this many observations folds are left out in turn; beyond, a part is hidden once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Predictions for hidden entries; what :func:`evaluate` returns.
-
-    Attributes
-    ----------
-    scheme : {"folds", "hold-out", "none"}
-        Whether folds were left out in turn, or a part hidden once, or nothing could be.
-    folds : int
-        Number of folds; 1 for a hold-out.
-    seed : int
-        Seed of the split.
-    parts : dict of str to HiddenEntries
-        Hidden entries by kind: "known" where row and column have other observations, "row" in rows
-        without any, "column" in columns without any, "both". Kinds without entries are left out.
-    notes : dict of str to str
-        Why a kind that was asked for is left out.
-    doubts : dict of str to str
-        For each kind whose predictions come from fits that did not converge, what happened: the
-        errors of such a kind are those of unfinished fits.
-    coverage : list of GroupCoverage
-        How often the intervals of completed tables hold in each group, if ``by`` was given.
-    ranking : RankingFigures or None
-        Of yes or no: how high the hidden ones of each row are ranked among the columns without a
-        one in the fit, for entries of known rows and columns.
-
-    Examples
-    --------
-    >>> import numpy as np, kronfill as kf
-    >>> from kronfill.report import evaluate
-    >>> table = np.add.outer(np.arange(6.0), np.arange(5.0))
-    >>> done = evaluate(kf.complete(table, method="mc", rank=2, mu=0.1))
-    >>> done.scheme, sorted(done.parts)
-    ('folds', ['column', 'known', 'row'])
-    """
-
-    scheme: str
-    folds: int
-    seed: int
-    parts: dict[str, HiddenEntries]
-    notes: dict[str, str] = field(default_factory=dict)
-    doubts: dict[str, str] = field(default_factory=dict)
-    coverage: list[GroupCoverage] = field(default_factory=list)
-    ranking: RankingFigures | None = None
 
 
 def evaluate(
@@ -220,7 +171,8 @@ def cross_validate(
             doubts |= {} if all(one.converged for one in records) else {kind: doubt_of(records)}
     warn_of(doubts)
     scheme, count = ("folds", folds) if parts else ("none", 0)
-    return Evaluation(scheme, count, seed, parts, notes, doubts, ranking=ranking)
+    name = method_words(estimator)
+    return Evaluation(scheme, count, seed, parts, notes, doubts, ranking=ranking, method=name)
 
 
 def hold_out(model: MatrixRegressor, observations: Observations, seed: int = 0) -> Evaluation:
@@ -270,7 +222,8 @@ def hidden_once(
     parts, record = _by_kind([fold]), fold.model.solution_
     doubts = {} if record.converged else dict.fromkeys(parts, doubt_of([record]))
     warn_of(doubts)
-    return Evaluation("hold-out", 1, seed, parts, doubts=doubts, ranking=_ranking([fold]))
+    more: dict[str, Any] = {"ranking": _ranking([fold]), "method": method_words(estimator)}
+    return Evaluation("hold-out", 1, seed, parts, doubts=doubts, **more)
 
 
 def counted(obs: Observations) -> Observations:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,6 @@ from kronfill.cli.helps import grouped
 from kronfill.cli.inputs import read_tables, say_matches
 from kronfill.cli.outputs import check_outputs, write_table
 from kronfill.cli.session import Session
-from kronfill.completion.likelihood import method_words
 
 if TYPE_CHECKING:
     from kronfill.completion.comparison import Comparison
@@ -75,10 +74,9 @@ def evaluate(
                 found = compared.first
             else:
                 found = cross_validate(estimator, problem.observations, **how)
-        name = "auto" if compared is not None else method_words(estimator)
-        scores = _scores(found, name)
+        scores = found.lines()
         if compared is not None:
-            scores = _beside(scores, compared)
+            scores = _beside(replace(found, method="auto").lines(), compared)
             session.fact(recommendation=compared.recommendation)
         session.fact(
             method=problem.method, likelihood=problem.likelihood, folds=folds, scores=scores
@@ -138,52 +136,28 @@ _SHOWN = {
 }  # fmt: skip
 
 
-def _scores(found: Evaluation, method: str) -> list[dict[str, Any]]:
-    """One line for each question and method; a question that cannot be asked says why."""
-    from kronfill.completion.evaluation import QUESTIONS
-
-    lines: list[dict[str, Any]] = []
-    for kind, question in QUESTIONS.items():
-        if kind in found.notes:
-            line = {"question": question, "method": method, **_NOTHING, "note": found.notes[kind]}
-            lines.append(line)
-            continue
-        hidden = found.parts[kind]
-        for name, score in zip((method, *_RULES), hidden.scores(), strict=True):
-            line = {"question": question, "method": name, **_NOTHING, "tested": len(hidden)}
-            if name == method:
-                line["note"] = found.doubts.get(kind, "")
-            measured = {key: value for key, value in asdict(score).items() if value is not None}
-            lines.append(line | measured)
-    return lines
-
-
 def _beside(scores: list[dict[str, Any]], compared: Comparison) -> list[dict[str, Any]]:
     """With lines for the other methods after that of the first."""
     from kronfill.completion.comparison import EFFECTS
+    from kronfill.completion.evaluated import NO_SCORES, RULES
 
     measured = {(line["question"], line["method"]): line for line in compared.lines()}
     lines: list[dict[str, Any]] = []
     for line in scores:
         question = line["question"]
-        own = measured.get((question, EFFECTS if line["method"] == _RULES[1] else line["method"]))
+        own = measured.get((question, EFFECTS if line["method"] == RULES[1] else line["method"]))
         lines.append({**line, "standard error": math.nan if own is None else own["standard error"]})
         if line["method"] == "auto":
             lines += [
-                {**_NOTHING, **other}
+                {**NO_SCORES, **other}
                 for (asked, name), other in measured.items()
                 if asked == question and name not in ("auto", EFFECTS)
             ]
     return lines
 
 
-_RULES = ("mean", "row + column effects")
 _OF_LIKELIHOODS = {
     "bernoulli": {"deviance": "deviance", "auc": "AUC", "average_precision": "AP"},
     "poisson": {"deviance": "deviance"},
     "ordinal": {"deviance": "deviance"},
 }
-_NOTHING = {
-    **dict.fromkeys(("rmse", "mae", "r2", "deviance", "auc", "average_precision"), math.nan),
-    "tested": 0, "note": "",
-}  # fmt: skip

@@ -19,6 +19,9 @@ __all__ = ["HiddenLatents", "hidden_latents"]
 SMALL = 3000
 """Up to so many observations each is hidden once; of more, a tenth is, once."""
 FOLDS = 5
+ITEMS = 100
+"""So many rows and columns are hidden, or each of them once: what new ones are like is learned from
+rows, however many entries each has."""
 LEAST = 10
 """Fewer observations are not hidden; nor are rows (columns) where there are fewer than FOLDS."""
 
@@ -75,16 +78,17 @@ def _splits(obs: Observations, rng: np.random.Generator) -> Iterator[Flags]:
     used = np.ones(obs.m, bool) if obs.weights is None else obs.weights > 0
     small = obs.m <= SMALL
     label = rng.permutation(obs.m) % (FOLDS if small else 2 * FOLDS)
-    groups = []
+    groups, folds = [], FOLDS if small else 1
     for index, counts in ((obs.rows, obs.row_counts), (obs.cols, obs.col_counts)):
         items = rng.permutation(np.flatnonzero(counts))
         if len(items) >= FOLDS:
             place = np.full(len(counts), -1)
             place[items] = np.arange(len(items)) % FOLDS
             groups.append(place[index])
+            folds = max(folds, min(FOLDS, -(-ITEMS * FOLDS // len(items))))
     for k in range(FOLDS if small else 1):
         yield from _usable(used & (label == k), used)
-    for k in range((FOLDS if small else 1) if groups else 0):
+    for k in range(folds if groups else 0):
         yield from _usable(used & np.logical_or.reduce([group == k for group in groups]), used)
 
 
