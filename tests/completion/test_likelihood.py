@@ -120,6 +120,14 @@ def test_auto_finds_out_what_values_are():
     assert type(plain.model) is kf.MC  # the default takes values as numbers
 
 
+def test_widths_of_groups_are_those_of_possible_values(done):
+    for kind in ("bernoulli", "ordinal"):
+        widths = done[kind].coverage("row")["width"]
+        levels = np.unique(TABLES[kind].stack().dropna())
+        assert widths.between(0, np.ptp(levels)).all()
+        assert np.isin(2 * widths, np.arange(2 * np.ptp(levels) + 1)).all()  # a median of two
+
+
 def test_what_was_found_on_hidden_entries_is_shown_as_lines():
     found = kf.complete(TABLES["bernoulli"], method="mc", rank=1, likelihood="bernoulli").evaluate()
     own, mean, _ = found.parts["known"].scores()

@@ -39,6 +39,7 @@ def test_a_page_shows_calibration(kind, tmp_path):
     assert "Predicted while hidden, against observed" not in text
     assert "Where the prediction comes from" not in text
     assert ("Hidden ones of each row" in text) == (kind == "bernoulli")
+    assert ("the 1 has the larger probability" in text) == (kind == "bernoulli")
 
 
 def test_a_page_about_ones_alone(tmp_path):

@@ -176,11 +176,11 @@ class Again:
             best = min(("mean", "effects"), key=lambda name, s=scores: s[name]["rmse"])
             rival = lines[:, 4 if best == "mean" else 5]
             gap = (y - rival) ** 2 - (y - lines[:, 3]) ** 2
+            gain = 1 - scores["method"]["rmse"] / scores[best]["rmse"]
+            sure = abs(gap.mean()) > 2 * gap.std(ddof=1) / np.sqrt(len(gap))
             self.put(f"accuracy.parts.{k}", {
-                "kind": kind, "count": len(y), **scores, "best": best,
-                "gain": 1 - scores["method"]["rmse"] / scores[best]["rmse"],
-                "doubt": None,
-                "clear": bool(abs(gap.mean()) > 2 * gap.std(ddof=1) / np.sqrt(len(gap))),
+                "kind": kind, "count": len(y), **scores, "best": best, "gain": gain,
+                "doubt": None, "clear": bool(sure and abs(gain) >= 0.01),
                 "observed": y.tolist(), "predicted": lines[:, 3].tolist(),
             })  # fmt: skip
 

@@ -271,7 +271,7 @@ class EntryDetails:
         part = made.part(0) if isinstance(made, Calibrated) else ""
         if isinstance(part, str):
             return []
-        found = coverage_by(part, groups, level)
+        found = coverage_by(self.model, part, groups, level)
         if is_scaled(self.model):  # widths on another scale are none of the values
             return [replace(one, width=float("nan")) for one in found]
         return found

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats, Index
+from kronfill.completion.likelihood import possible_ends
 from kronfill.completion.sides import category_of_items
 from kronfill.data import Observations
 from kronfill.errors import ParameterError, argument
@@ -104,13 +105,16 @@ def grouping(by: Any, model: MatrixRegressor, obs: Observations) -> Grouping:
     raise ParameterError(msg)
 
 
-def coverage_by(part: Around, groups: Grouping, level: float) -> list[GroupCoverage]:
+def coverage_by(
+    model: MatrixRegressor, part: Around, groups: Grouping, level: float
+) -> list[GroupCoverage]:
     """How often the intervals of each group hold, from the errors that calibrate them."""
     if part.rows is None or part.cols is None:
         return []
     inside, weights = part.covered(level), part.counts()
     label = groups.at(part.rows, part.cols)
     low, high = part.at(np.column_stack([part.rows, part.cols]), level)
+    low, high = possible_ends(model, low, high, (low + high) / 2)
     out = []
     for group in np.unique(label):
         mine = label == group

@@ -15,6 +15,8 @@ __all__ = ["POINTS", "accuracy", "calibration"]
 
 POINTS = 600
 """Entries of each kind that are drawn as points."""
+LEAST_GAIN = 0.01
+"""Of the error of a simple rule: by less no method is clearly better, however many entries."""
 GROUPS, LEAST_IN_GROUP = 10, 10
 """Groups of similar predictions, and entries of each."""
 
@@ -32,6 +34,7 @@ def _part(kind: str, hidden: HiddenEntries, doubt: str | None) -> Part:
     mine, of_mean, of_effects = (float(root(part.mean())) for part in losses)
     best = "mean" if of_mean <= of_effects else "effects"
     least = min(of_mean, of_effects)
+    gain = 1.0 - mine / least if least > 0 else None
     drawn = _drawn(len(hidden))
     return Part(
         kind=kind,
@@ -40,8 +43,10 @@ def _part(kind: str, hidden: HiddenEntries, doubt: str | None) -> Part:
         mean=mean,
         effects=effects,
         best=best,
-        gain=1.0 - mine / least if least > 0 else None,
-        clear=_clear(losses[1 if best == "mean" else 2] - losses[0]),
+        gain=gain,
+        clear=gain is not None
+        and abs(gain) >= LEAST_GAIN
+        and _clear(losses[1 if best == "mean" else 2] - losses[0]),
         doubt=doubt,
         observed=hidden.observed[drawn].tolist(),
         predicted=hidden.predicted[drawn].tolist(),

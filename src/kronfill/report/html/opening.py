@@ -44,6 +44,12 @@ def _good(n: Numbers) -> str:
     path = f"accuracy.parts.{at}"
     rule = {"mean": "always saying the mean", "effects": "row and column averages"}
     best = parts[at]["best"]
+    if parts[at]["method"]["auc"] is not None:
+        return (
+            f"Of a 1 and a 0 that were hidden to see, the 1 has the larger probability in "
+            f"{n.show(f'{path}.method.auc', '%')} of cases (half of them would be chance), "
+            f"measured on {n.show(f'{path}.count', 'i')} values."
+        )
     return (
         f"A prediction is off by {n.show(f'{path}.method.mae')} on average, measured on "
         f"{n.show(f'{path}.count', 'i')} values that were hidden to see; {rule[best]} would be off "
