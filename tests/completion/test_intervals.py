@@ -289,7 +289,19 @@ def test_few_rows_are_left_out_in_turn():
     found = done.details()
     new = found[found["row"] == 0]
     assert np.isfinite(new["upper"]).all()
-    assert "jackknife+ over 11 rows, guaranteed 1 - 2 (1 - level)" in done.intervals_for(0).words
+    words = done.intervals_for(0).words
+    assert "jackknife+ over 11 rows (infinite above 91.67%), guaranteed 1 - 2 (1 - level)" in words
+    assert np.isinf(done.details(level=0.93)["upper"][new.index]).all()
+
+
+def test_it_is_said_where_too_few_rows_leave_an_interval_infinite():
+    noisy, seen, rows, _ = data(40, 20, share=0.8)
+    done = kf.complete(np.where(seen, noisy, np.nan), rows, method="kkmcex", mu=0.1)
+    at = [(0, 10)]  # of 35 known rows 17 are hidden
+    assert "from 17 hidden rows (infinite above 94.44%)" in done.details(at).attrs["intervals"]
+    widths = [np.ptp(done.details(at, level=level)[["lower", "upper"]]) for level in (0.94, 0.95)]
+    assert np.isfinite(widths[0])
+    assert np.isinf(widths[1])
 
 
 def test_blocks_are_the_same_as_the_whole():

@@ -62,6 +62,8 @@ SHARE = 0.15
 FEW_ITEMS = 18
 """With fewer rows (columns) a half of them gives no 90% interval, and each is left out in turn."""
 FEW_EFFECTIVE = 10.0
+FEW_LEVEL = 0.98
+"""Where fewer rows would do for no higher level than this it is said."""
 MISJUDGED = 1.5
 """By which the odds of the mask may be wrong in what is said of them."""
 NAMES = ("known row and column", "new row", "new column", "new row and column")
@@ -283,10 +285,12 @@ class Calibrated(Intervals):
             return f"{name}: {_weighted_words(part, test)}"
         axis = ("row", "column")[kind - 1] if kind < 3 else "pair"
         if isinstance(part, LeavingItemsOut):
-            items = count_of(len(part.models), axis)
+            count = len(part.models)
+            items = count_of(count, axis) + _finite(count)
             return f"{name}: jackknife+ over {items}, guaranteed 1 - 2 (1 - level)"
-        items = count_of(_total(part), f"hidden {axis}")
-        within = "" if part.label is None else ", each within its group"
+        count = _total(part)
+        items = count_of(count, f"hidden {axis}")
+        within = _finite(count) if part.label is None else ", each within its group"
         return f"{name}: hierarchical conformal from {items}{within}{_scaled(part)}"
 
 
@@ -295,6 +299,12 @@ def _doubt(part: LeftOutErrors) -> str:
     models = part.models if isinstance(part, LeavingItemsOut) else (part.model,)
     records = [one.solution_ for one in models]
     return "" if all(one.converged for one in records) else doubt_of(records)
+
+
+def _finite(count: int) -> str:
+    """Up to which level so many rows tell where an interval ends, if they are few."""
+    most = count / (count + 1)
+    return f" (infinite above {100 * most:.4g}%)" if most < FEW_LEVEL else ""
 
 
 def _total(part: Around) -> int:
