@@ -157,6 +157,19 @@ def test_the_default_holds_on_uneven_masks_and_for_new_rows():
     assert auto[1] > 0.86
 
 
+def test_the_default_chooses_anew_without_what_is_hidden_where_there_is_little(monkeypatch):
+    noisy, seen, rows, _ = data(25, 20, share=0.6)
+    table = np.where(seen, noisy, np.nan)
+    done = kf.complete(table, rows, transform=None)
+    anew = done.intervals_for(0, "calibrated").part(0).model
+    assert anew.choice is None
+    assert anew.observations_.m < done.model.observations_.m
+    del done._calibrated
+    monkeypatch.setattr("kronfill.completion.intervals.FEW_TO_CHOOSE_FROM", 10)
+    as_chosen = done.intervals_for(0, "calibrated").part(0).model
+    assert as_chosen.choice is done.model.choice_
+
+
 def test_new_rows_have_the_width_of_their_group():
     """Rows of the south are three times as noisy; so are its hidden rows, and its new ones."""
     rng = np.random.default_rng(0)

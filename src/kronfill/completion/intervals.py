@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
+from sklearn.base import clone
 
 from kronfill._types import Floats, Index
 from kronfill.completion.evaluation import KINDS, LEAST, counted, doubt_of, kinds_of, warn_of
@@ -55,6 +56,12 @@ __all__ = [
 METHODS = ("auto", "gaussian", "calibrated", "none")
 ENOUGH = 200
 """Observations from which on "auto" calibrates: fewer are better used for the fit."""
+FEW_TO_CHOOSE_FROM = 2000
+"""Up to so many observations what the default chose from all is chosen anew without the hidden.
+
+A dozen numbers chosen to make the errors on m entries small take about 24/m off their squares,
+which at 90% is 4/m of coverage: 1% for 400.
+"""
 WORK = 5e11
 """Multiplications that may be spent on standard deviations."""
 SHARE = 0.15
@@ -133,8 +140,10 @@ class Calibrated(Intervals):
     * New row and column: entries of hidden rows in hidden columns no two of which share either.
 
     Intervals are those of the fits that have not seen what was hidden, and are stretched where
-    they would not contain the prediction of the fit to everything. A kind is calibrated when it is
-    asked for first. ``groups`` are as for :class:`~kronfill.ConformalRegressor`.
+    they would not contain the prediction of the fit to everything. What was chosen from everything
+    is kept, but by the default, which chooses a dozen numbers, only where there are many
+    observations, or for new rows and columns. A kind is calibrated when it is asked for first.
+    ``groups`` are as for :class:`~kronfill.ConformalRegressor`.
     """
 
     kind = "conformal"
@@ -232,6 +241,8 @@ class Calibrated(Intervals):
     def _calibrated(self, kind: int) -> LeftOutErrors:
         model, obs = kept(self.model), counted(self.model.observations_)
         if kind == 0:
+            if "choice" in model.get_params(deep=False) and obs.m <= FEW_TO_CHOOSE_FROM:
+                model = clone(self.model)
             return _known(model, obs, self._known_about(), self.groups, self.count)
         if kind == 3:
             return held_pairs(model, obs, count=self.count)
