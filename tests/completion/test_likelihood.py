@@ -9,7 +9,7 @@ import pytest
 import kronfill as kf
 from kronfill.completion.evaluation import cross_validate
 from kronfill.completion.likelihood import possible_ends, recognised
-from kronfill.errors import ParameterError
+from kronfill.errors import DataError, ParameterError
 
 RNG = np.random.default_rng(0)
 ROWS = pd.DataFrame({"x": RNG.standard_normal(25)}, index=[f"r{i}" for i in range(25)])
@@ -158,6 +158,8 @@ def test_ones_alone_are_completed_without_intervals():
     details = made.details()
     assert details["lower"].isna().all()
     assert (details["status"] == "observed").sum() == ones.notna().sum().sum()
+    with pytest.raises(DataError, match=r"All values are 1\. .* negatives='sample'"):
+        kf.complete(ones, likelihood="auto")
     with pytest.raises(ParameterError, match="draws zeros"):
         kf.complete(ones, likelihood="poisson", negatives="sample")
 

@@ -76,6 +76,8 @@ def test_new_items_of_polars():
         (["user", "item", "rating", "price"], None),
         (["user", "user2", "rating"], None),
         (["a", "b", "c"], None),
+        (["user", "item", "clicked"], ("user", "item", "clicked")),
+        (["station", "product", "trips", "date"], ("station", "product", "trips")),
     ],
 )
 def test_names_that_tell(names, expected):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kronfill._types import Floats
-from kronfill.errors import ParameterError, argument
+from kronfill.errors import DataError, ParameterError, argument
 from kronfill.estimators import KKMCEX, KKMCEXClassifier, KKMCEXPoisson, LinkedRegressor
 from kronfill.estimators.base import MatrixRegressor, inner_method
 
@@ -68,6 +68,13 @@ def settled(likelihood: Any, negatives: Any, values: Floats) -> tuple[str, str]:
             raise ParameterError(msg)
         return "bernoulli", "ones alone are recorded"
     if likelihood == "auto":
+        if (values == 1).all():
+            msg = (
+                "All values are 1. If zeros are not recorded, use "
+                f"{argument('negatives', 'sample')}; if these are numbers, "
+                f"{argument('likelihood', 'gaussian')}."
+            )
+            raise DataError(msg)
         return recognised(values)
     return str(likelihood), ""
 

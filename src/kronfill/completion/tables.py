@@ -20,7 +20,8 @@ ROWS = {"row", "user", "customer", "person", "patient", "drug", "compound", "lig
 COLS = {"col", "column", "item", "movie", "film", "product", "book", "song", "artist", "target",
         "protein", "kinase", "question", "cell_line"}  # fmt: skip
 VALUES = {"value", "rating", "stars", "score", "affinity", "response", "measurement", "count",
-          "y"}  # fmt: skip
+          "counts", "clicked", "clicks", "liked", "likes", "purchased", "purchases", "active",
+          "trips", "views", "plays", "y"}  # fmt: skip
 BESIDE = {"timestamp", "time", "date", "datetime", "weight"}
 """What a line of a long table may have beside row, column and value."""
 

@@ -81,9 +81,10 @@ class FrameLike(ABC):
     def _refuse(self, position: int, dtype: object) -> DataError:
         """Build the error for a column that does not hold numbers."""
         return DataError(
-            f"Column {self.names[position]!r} must hold numbers, got {dtype}; convert or drop it. "
-            "A table of (row, column, value) lines is read by Observations.from_long, or by "
-            "kronfill.complete if row=, col= and value= name its columns."
+            f"Column {self.names[position]!r} must hold numbers, got {dtype}; convert or drop it "
+            "(yes and no are written 1 and 0). A table of (row, column, value) lines is read by "
+            "Observations.from_long, or by kronfill.complete if row=, col= and value= name its "
+            "columns."
         )
 
 
