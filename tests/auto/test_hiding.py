@@ -5,7 +5,7 @@ import pytest
 
 import kronfill as kf
 from kronfill.auto.hiding import hidden_entries, hidden_items, part_to_learn_from, spared
-from kronfill.auto.plan import Plan
+from kronfill.auto.plan import Plan, planned
 from kronfill.auto.sources import AxisParts
 
 PLAN = Plan(hidden=0.1, folds=2)
@@ -37,6 +37,17 @@ def test_entries_are_hidden_at_random_where_they_are_missing_at_random():
     assert first.sum() == second.sum() == round(0.1 * obs.m)
     assert not (first & second).any()
     assert np.unique(obs.rows[first]).size > 45
+
+
+def test_no_fold_hides_nothing_or_all_of_a_tiny_table():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        seen = rng.random(rng.integers(2, 6, 2)) < rng.random()
+        if seen.sum() > 1:
+            obs = kf.Observations(*np.nonzero(seen), rng.random(int(seen.sum())), seen.shape)
+            plan = planned(obs.shape, obs.m, 2)
+            for hidden in hidden_entries(obs, plan, np.random.default_rng(0)):
+                assert 0 < hidden.sum() < obs.m
 
 
 def test_neighbours_are_learned_from_together():

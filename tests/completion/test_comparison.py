@@ -9,6 +9,7 @@ import kronfill as kf
 from kronfill.auto.plan import Plan
 from kronfill.completion.comparison import compare_methods, compared_methods
 from kronfill.completion.evaluation import cross_validate
+from kronfill.errors import ConvergenceWarning
 
 X = np.linspace(0, 1, 18)
 KERNEL = kf.kernels.rbf(X, 0.3) + kf.kernels.constant(18) + 0.1 * kf.kernels.identity(18)
@@ -66,3 +67,24 @@ def test_everything_is_chosen_again_without_what_is_hidden(obs):
     assert methods["auto"].choice is None
     assert list(methods) == ["auto", "KKMCEX", "KMC", "MC"]
     assert_allclose(methods["KKMCEX"].row_kernel.to_array(), KERNEL.to_array())
+
+
+def test_doubts_about_other_methods_are_noted_not_warned_of(obs):
+    rough = kf.ALS(sweeps=2, tol=1e-12)
+    methods = {"KKMCEX": kf.KKMCEX(KERNEL, None, mu=0.05), "MC": kf.MC(rank=2, solver=rough)}
+    found = compare_methods(methods, obs, folds=2)
+    assert len(found.notes) == 1
+    assert found.notes[0].startswith("MC, entries, ")
+    assert found.notes[0] in repr(found)
+    with pytest.warns(ConvergenceWarning, match="They may be too large"):
+        assert compare_methods({"MC": methods["MC"]}, obs, folds=2).notes == []
+
+
+def test_very_few_entries_and_equal_ones():
+    table = kf.Observations.from_matrix([[5.0, 5.0, np.nan], [5.0, np.nan, 5.0]])
+    found = compare_methods({"MC": kf.MC(rank=1, mu=1.0, center="mean")}, table, folds=2)
+    assert "4 hidden entries can hardly tell. Use method='mc'" in found.recommendation
+    assert found.scores["r2"].isna().all()
+    one = kf.Observations.from_matrix([[1.0, 2.0, 4.0]])
+    found = compare_methods({"MC": kf.MC(rank=1, mu=1.0, center="mean")}, one, folds=2)
+    assert found.first.notes["row"] == "Only one row has entries: without it nothing is known."

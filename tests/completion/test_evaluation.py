@@ -99,7 +99,7 @@ def test_questions_that_cannot_be_asked_say_why():
     one_row = kf.Observations([0, 0, 0], [0, 1, 2], [1.0, 2.0, 3.0], (12, 12))
     found = cross_validate(EST, one_row, folds=3)
     assert set(found.parts) == {"column"}
-    assert "folds" in found.notes["row"]
+    assert "Only one row" in found.notes["row"]
     assert "once it is hidden" in found.notes["known"]
     with pytest.raises(ParameterError, match="folds must be"):
         cross_validate(EST, one_row, folds=1)

@@ -53,6 +53,8 @@ def hidden_entries(obs: Observations, plan: Plan, rng: np.random.Generator) -> l
         hidden = folds[0]
         if not max(1, count // 2) <= hidden.sum() <= 2 * count:
             return np.inf
+        if not all(0 < fold.sum() < obs.m for fold in folds):  # of very few entries
+            return np.inf
         left = seen.copy()
         left[obs.rows[hidden], obs.cols[hidden]] = False
         found = _surroundings(left, obs.rows[hidden], obs.cols[hidden])

@@ -41,6 +41,8 @@ LABEL = 12
 """Width of a column of labels below which a terminal breaks lines instead."""
 DIGITS = 1e4
 """Numbers of a column are written alike if the largest is less than so many times the least."""
+SMALL = 1e-6
+"""Columns of smaller numbers are written with powers of ten."""
 
 
 class Session:
@@ -295,7 +297,7 @@ def _cells(values: list[Any]) -> list[str]:
     """A column of a table: numbers of about the same size have the same number of decimals."""
     sizes = [abs(v) for v in values if isinstance(v, float) and math.isfinite(v) and v != 0]
     form = ".4g"
-    if sizes and max(sizes) < DIGITS and max(sizes) < DIGITS * min(sizes):
+    if sizes and SMALL < max(sizes) < DIGITS and max(sizes) < DIGITS * min(sizes):
         whole = all(float(size).is_integer() for size in sizes)
         form = f".{0 if whole else max(0, 3 - math.floor(math.log10(max(sizes))))}f"
     return [_cell(value, form) for value in values]

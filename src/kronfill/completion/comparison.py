@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from kronfill.completion.evaluation import (
 )
 from kronfill.completion.sides import IDENTITY
 from kronfill.completion.values import unscaled
+from kronfill.data.amounts import count_of
 from kronfill.errors import ConvergenceWarning, ParameterError
 from kronfill.estimators import KKMCEX, KMC, MC
 from kronfill.estimators.base import MatrixRegressor, fitted_kernels
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["EFFECTS", "Comparison", "compare", "compared_methods"]
 
 AUTO, EFFECTS = "auto", "effects"
-CLEAR = 2.0
-"""A difference of so many standard errors is more than chance."""
+CLEAR, FEW = 2.0, 20
+"""A difference of so many standard errors is more than chance; fewer entries can hardly tell."""
 EFFORT = {AUTO: 12.0, "KMC": 3.0, "MC": 2.0}
 """What a method takes beside the others, about: for the time that is left."""
 
@@ -83,7 +85,7 @@ class Comparison:
                 found.append({
                     "question": QUESTIONS[kind], "method": name, "rmse": own.rmse,
                     "standard error": _error_of(hidden, kind, predicted), "mae": own.mae,
-                    "r2": own.r2, "tested": len(hidden),
+                    "r2": math.nan if own.r2 is None else own.r2, "tested": len(hidden),
                 })  # fmt: skip
         return found
 
@@ -258,6 +260,9 @@ def _recommended(found: dict[str, Evaluation]) -> str:
         text = f"Use {text}, and {_called(own)} for the rest."
     else:
         text = f"Use {_called(own)}: for no question is another method better by more than chance."
+    most = max(len(hidden) for hidden in found[own].parts.values())
+    if most < FEW:
+        text = f"{count_of(most, 'hidden entry', 'hidden entries')} can hardly tell. {text}"
     if useless:
         text += f" For {_and(useless)} it is not clearly better than row and column effects."
     return text

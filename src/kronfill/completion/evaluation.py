@@ -240,6 +240,10 @@ def kinds_of(obs: Observations, rows: Any, cols: Any) -> NDArray[np.intp]:
 
 def _splits(kind: str, obs: Observations, folds: int, seed: int) -> Splits:
     """Training and test part of each fold."""
+    for name, counts in (("row", obs.row_counts), ("column", obs.col_counts)):
+        if kind in (name, "both") and np.count_nonzero(counts) < 2:
+            msg = f"Only one {name} has entries: without it nothing is known."
+            raise DataError(msg)
     try:
         return list(_splitter(kind, obs, folds, seed).split(obs))
     except ParameterError as error:  # too few of something, which is no fault of the parameters
