@@ -94,8 +94,9 @@ def test_the_page_has_the_numbers_of_the_table():
     assert cited(text, moved) != text
 
 
-def test_the_page_names_tests_that_exist():
-    text = (DOCS / "fig1.md").read_text("utf-8")
+@pytest.mark.parametrize("page", ["fig1.md", "fig1-constants.md", "referee.md"])
+def test_a_page_names_tests_that_exist(page):
+    text = (DOCS / page).read_text("utf-8")
     names = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
     assert names
     for file, test in names:
