@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 import kronfill as kf
 from kronfill.auto import model as model_module
+from kronfill.auto.members import MixChoice
 from kronfill.auto.plan import Plan, planned
 from kronfill.errors import ParameterError
 
@@ -190,6 +191,23 @@ def test_explain_adds_up_and_suggest_suggests(fitted):
     assert found.prediction == pytest.approx(est.predict([[3, 4]])[0])
     assert found.mean + found.contributions.sum() + found.rest == pytest.approx(found.prediction)
     assert len(est.suggest(2)) == 2
+
+
+def test_a_mix_without_kernels_explains_by_a_ridge_regression():
+    rng = np.random.default_rng(0)
+    table = np.where(rng.random((12, 9)) < 0.7, rng.random((12, 1)) + rng.random(9), np.nan)
+    obs = kf.Observations.from_matrix(table)
+    est = kf.AutoMC(choice=MixChoice()).fit(obs)  # low rank alone
+    assert list(est.members_) == ["low rank"]
+    found = est.explain(3, 4, top=3)
+    assert found.prediction == pytest.approx(est.predict([[3, 4]])[0])
+    assert found.mean + found.contributions.sum() + found.rest == pytest.approx(found.prediction)
+    of_its_row_or_column = (found.rows == 3) | (found.cols == 4)
+    assert of_its_row_or_column[np.argmax(np.abs(found.contributions))]
+    assert len(est.suggest(2)) == 2
+    doubled = obs.with_values(2 * obs.values)
+    again = est.fit(doubled).explain(3, 4, top=3)  # of the new fit, not of what was asked before
+    assert_allclose(again.values, 2 * found.values)
 
 
 def test_intervals_by_its_own_deviations(fitted):

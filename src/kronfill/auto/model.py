@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +19,7 @@ from kronfill.auto.sources import AxisParts
 from kronfill.core.memory import require_memory
 from kronfill.data import Observations
 from kronfill.errors import ParameterError, argument
+from kronfill.estimators import KKMCEX
 from kronfill.estimators.base import (
     MatrixRegressor,
     check_rank,
@@ -31,8 +33,9 @@ from kronfill.estimators.inputs import check_fourth_powers, random_generator
 __all__ = ["AutoMC"]
 
 NAMES = ("low rank", "side information", "both")
-FEW = 5000
-"""Up to so many observations more threads cost more than they save."""
+FEW, MANY_ENTRIES = 5000, 200_000
+"""Up to so many observations more threads cost more than they save; beyond the second a fit takes
+too long for an explanation."""
 
 
 class AutoMC(MatrixRegressor):
@@ -257,7 +260,8 @@ class AutoMC(MatrixRegressor):
         Returns
         -------
         Explanation
-            Of the kernel part with the largest share; what the mix differs by is in ``rest``.
+            Of the kernel part with the largest share, or of Kronecker ridge regression where the
+            mix has none; what the mix differs by is in ``rest``.
         """
         member = self._kernel_member("explain")
         found: Explanation = member.explain(row, col, top)
@@ -281,6 +285,8 @@ class AutoMC(MatrixRegressor):
         Returns
         -------
         Suggestion
+            By the kernel part with the largest share, or by Kronecker ridge regression where the
+            mix has none.
         """
         found: Suggestion = self._kernel_member("suggest").suggest(n, *args, **settings)
         return found
@@ -302,12 +308,24 @@ class AutoMC(MatrixRegressor):
         check_is_fitted(self)
         there = [name for name in NAMES[1:] if name in self.members_]
         if not there:
+            return self._substitute(what)
+        return self.members_[max(there, key=lambda name: float(self.shares_[name][KNOWN]))]
+
+    def _substitute(self, what: str) -> KKMCEX:
+        """What explains and suggests where low rank alone predicts best: a fit of first weights."""
+        obs, axes = self.fitted_to()
+        if obs.m > MANY_ENTRIES:
             msg = (
-                f"{what} needs kernels, and this mix has none: nothing is known about rows or "
-                "columns, and low rank alone predicts best. Use KKMCEX."
+                f"{what} needs kernels, and this mix has none, as low rank alone predicts best. Of "
+                f"{obs.m:,} observations a fit that has some takes too long for a question: use "
+                "KKMCEX."
             )
             raise ParameterError(msg)
-        return self.members_[max(there, key=lambda name: float(self.shares_[name][KNOWN]))]
+        fit = self._low_rank  # another one after each fit
+        if fit not in _SUBSTITUTES:
+            row, col = (axis.kernel(axis.first(), np.ones(sum(axis.scales))) for axis in axes)
+            _SUBSTITUTES[fit] = KKMCEX(row, col, mu="auto", center="mean").fit(obs)
+        return _SUBSTITUTES[fit]
 
     def _validated_sides(self) -> Any:
         check_rank(self.rank)
@@ -367,6 +385,7 @@ class AutoMC(MatrixRegressor):
         return planned(obs.shape, obs.m, parts, rank=rank, budget=self.budget)
 
 
+_SUBSTITUTES: WeakKeyDictionary[MatrixRegressor, KKMCEX] = WeakKeyDictionary()
 _SMALLER = "Give budget= or plan= with fewer entries, or use KKMCEX."
 
 

@@ -11,7 +11,8 @@ from kronfill.completion.intervals import Intervals
 from kronfill.completion.likelihood import likelihood_of
 from kronfill.completion.values import is_scaled
 from kronfill.data import Observations
-from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor
+from kronfill.errors import ParameterError
+from kronfill.estimators.gaussian_process.explain import Explanation
 from kronfill.report.cells import Widths
 from kronfill.report.content import Contribution, Entry
 from kronfill.report.labels import shown
@@ -84,9 +85,10 @@ def _entry(
         base, row, col = float(obs.values.mean()), 0.0, 0.0
     rest, parts = predicted - base - row - col, list[Contribution]()
     cancellation, explained = None, likelihood_of(model) == "gaussian"
-    if isinstance(model, GaussianProcessRegressor):
-        why = model.explain(_name(obs, i, "row"), _name(obs, j, "col"), top=TOP)
-        rest, cancellation = why.rest, why.cancellation
+    why = _explanation(model, _name(obs, i, "row"), _name(obs, j, "col")) if explained else None
+    if why is not None:
+        base, row, col, cancellation = why.mean, why.row_effect, why.col_effect, why.cancellation
+        rest = predicted - base - row - col - float(why.contributions.sum())
         parts = [
             Contribution(shown(r), shown(c), float(value), float(similarity), float(part))
             for r, c, value, similarity, part in zip(
@@ -113,6 +115,17 @@ def _entry(
         cancellation=cancellation,
         explained=explained,
     )
+
+
+def _explanation(model: Any, row: Any, col: Any) -> Explanation | None:
+    """The observations that a prediction comes from, of a method that knows and in its units."""
+    if not hasattr(model, "explain") or is_scaled(model):
+        return None
+    try:
+        found: Explanation = model.explain(row, col, top=TOP)
+    except ParameterError:  # too many observations for a method without kernels
+        return None
+    return found
 
 
 def _name(obs: Observations, k: int, axis: str) -> Any:
