@@ -114,7 +114,9 @@ def coverage_by(
     inside, weights = part.covered(level), part.counts()
     label = groups.at(part.rows, part.cols)
     low, high = part.at(np.column_stack([part.rows, part.cols]), level)
-    low, high = possible_ends(model, low, high, (low + high) / 2)
+    finite = np.isfinite(low) & np.isfinite(high)  # too few errors make an end infinite
+    middle = np.add(low, high, out=np.zeros(len(low)), where=finite) / 2
+    low, high = possible_ends(model, low, high, middle)
     out = []
     for group in np.unique(label):
         mine = label == group
