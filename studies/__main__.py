@@ -72,6 +72,9 @@ def main():
         page.write(uneven_coverage.PAGE, found=uneven_coverage.tables())
         uneven_coverage.draw(load("uneven_made_up"), load("uneven_real"), uneven_coverage.PICTURE)
         page.write(defaults.PAGE, found=defaults.tables())
+        linked = load("likelihoods")
+        page.write(likelihoods.PAGE, found={"likelihoods": likelihoods.table(linked)})
+        likelihoods.draw(linked, likelihoods.PICTURE)
     print("\n\n".join(page.tables(options.out).values()))
 
 

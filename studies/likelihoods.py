@@ -26,6 +26,8 @@ from kronfill.kernels import constant, identity, linear, periodic, precomputed, 
 from kronfill.likelihoods.families import Poisson
 from studies.common import cores, markdown, timed
 
+PAGE = Path(__file__).parents[1] / "docs" / "likelihoods.md"
+PICTURE = PAGE.parent / "figures" / "reliability.svg"
 ACTIVE, LIKED = 7.0, 4.0
 BINS = 10
 
@@ -379,13 +381,15 @@ def draw(result, path):
 
     figure, axes = plt.subplots(figsize=(4.6, 4.2), layout="constrained")
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
-    for data, split, label in (
-        ("davis", "known drugs", "active, known drugs"),
-        ("davis", "new drugs", "active, new drugs"),
-        ("flixster", "liked", "liked films"),
+    plain = "KKMCEXClassifier"
+    for data, split, method, label in (
+        ("davis", "known drugs", plain, "active, known drugs"),
+        ("davis", "new drugs", plain, "active, new drugs"),
+        ("davis", "new drugs", f"{plain}, linked", "active, new drugs, linked"),
+        ("flixster", "liked", plain, "liked films"),
     ):
         for row in result[data]:
-            if row["split"] == split and row["method"] == "KKMCEXClassifier":
+            if row["split"] == split and row["method"] == method:
                 said, seen, count = (np.array(row[key]) for key in ("said", "seen", "count"))
                 kept = count >= 20
                 axes.plot(said[kept], seen[kept], marker="o", ms=4, label=label)
