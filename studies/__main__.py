@@ -71,6 +71,7 @@ def main():
     if options.out == RESULTS:
         page.write(uneven_coverage.PAGE, found=uneven_coverage.tables())
         uneven_coverage.draw(load("uneven_made_up"), load("uneven_real"), uneven_coverage.PICTURE)
+        uneven_coverage.draw_real(load("uneven_real"), uneven_coverage.REAL_PICTURE)
         page.write(defaults.PAGE, found=defaults.tables())
         linked = load("likelihoods")
         page.write(likelihoods.PAGE, found={"likelihoods": likelihoods.table(linked)})

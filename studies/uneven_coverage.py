@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,22 +19,29 @@ from scipy.stats import norm
 import kronfill as kf
 from kronfill.errors import DataError, KronfillWarning
 from kronfill.estimators.conformal.left_out_errors import Around
+from kronfill.masks import fit_mask
 from studies.common import RESULTS, load, markdown
 from studies.real_data import ALL, Real, leading_columns, with_own_part
 
 PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
 PICTURE = PAGE.parent / "figures" / "intervals.png"
+REAL_PICTURE = PICTURE.with_name("intervals-real.png")
 COVERAGE = 0.9
 MASKS = ("uniform", "popularity", "popularity, uneven noise", "block gaps", "by value")
 METHODS = ("KKMCEX", "RRMCEX", "KMC", "IMC", "MC")
-WAYS = ("plain", "weighted", "weighted, normalised", "weighted, learned")
+WAYS = (
+    "plain", "weighted, effects", "weighted", "weighted, normalised", "weighted, learned",
+)  # fmt: skip
 """All errors alike; by odds of being missing; over the model's scale; over what errors show.
 
-The mask model knows the side information, whether or not the method makes use of it.
+The mask model knows the side information, whether or not the method makes use of it, but for that
+of "effects", which sees the mask alone.
 """
+SHOWN = ("plain", "weighted, learned")
+"""Ways that are shown by the number of observations of the row."""
 DRAWN = ("KKMCEX", "MC")
-SIZE, SMALL = (40, 36), (24, 22)
-"""Rows and columns of made-up tables; the small ones are for jackknife+ over rows."""
+LARGE, SIZE, SMALL = (60, 50), (40, 36), (24, 22)
+"""Rows and columns of made-up tables: known rows and columns, new ones, jackknife+ over rows."""
 
 
 def run(quick=False, splits=200, methods=METHODS):
@@ -86,16 +94,22 @@ def run_auto(quick=False, splits=30):
 
 
 def _by_default(mask, seed):
-    """Share inside by kind of entry, a tenth of the rows and of the columns never seen."""
+    """Share inside by kind of entry, a tenth of the rows and of the columns never seen.
+
+    Rows that nobody has seen because they are unpopular are not drawn like the others, but are
+    noisier: they are left out.
+    """
     values, seen, _, features = made_up(mask, seed)
-    seen[: len(seen) // 10] = False
-    seen[:, : seen.shape[1] // 10] = False
+    hidden = [np.arange(size) < size // 10 for size in seen.shape]
+    seen[hidden[0]] = False
+    seen[:, hidden[1]] = False
+    fair = (seen.any(axis=1) | hidden[0])[:, None] & (seen.any(axis=0) | hidden[1])
     sides = [pd.DataFrame({"z": part[:, -1]}) for part in features]
     table = pd.DataFrame(np.where(seen, values, np.nan))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KronfillWarning)
         found = kf.complete(table, *sides).details(level=COVERAGE)
-    found = found.assign(truth=values.ravel())[(found["status"] != "observed").to_numpy()]
+    found = found.assign(truth=values.ravel())[(fair & ~seen).ravel()]
     out = {}
     for kind, part in found.groupby("interval", observed=True):
         hit = (part["lower"] <= part["truth"]) & (part["truth"] <= part["upper"])
@@ -164,7 +178,7 @@ def _estimator(method, kernels, features, shape):
 
 
 def _made_up(mask, method, seed):
-    values, seen, kernels, features = made_up(mask, seed)
+    values, seen, kernels, features = made_up(mask, seed, *LARGE)
     est = _estimator(method, kernels, features, values.shape)
     return _known(values, seen, est, kernels, seed)
 
@@ -184,7 +198,7 @@ def _known(values, seen, est, kernels, seed, most=10**9):
     at, quarter = _missing(values, seen, model, seed, most)
     return {
         way: _judged(values, at, np.column_stack(part.at(at, COVERAGE)), quarter)
-        for way, part in variants(vars(model)["_bounds"]).items()
+        for way, part in variants(vars(model)["_bounds"], int(seen.sum())).items()
     }
 
 
@@ -198,19 +212,22 @@ def _missing(values, seen, model, seed, most=10**9):
     return at, np.searchsorted(edges, part.row_counts[at[:, 0]])
 
 
-def variants(part):
-    """The same errors of the same fit, counted and scaled in each of the ways."""
+def variants(part, m):
+    """The same errors of the same fit to some of m entries, counted and scaled in each way."""
     raw = part.scores * (1.0 if part.scale is None else part.scale.at(part.rows, part.cols))
     base = getattr(part.scale, "base", part.scale)
     scaled = raw if base is None else raw / base.at(part.rows, part.cols)
 
-    def ordered(scores, **more):
+    def ordered(scores, mask=None, **more):
         order = np.argsort(scores, kind="stable")
-        weights = part.weights[order] if "mask" in more else None
-        return Around(part.model, scores[order], weights, **more)
+        odds = None if mask is None else mask.odds(part.rows, part.cols)[order]
+        return Around(part.model, scores[order], odds, mask=mask, **more)
 
-    weighted = ordered(raw, mask=part.mask)
-    found = (ordered(raw), weighted, ordered(scaled, scale=base, mask=part.mask), part)
+    train = part.model.observations_
+    found = (
+        ordered(raw), ordered(raw, fit_mask("effects", train, train.m / m)),
+        ordered(raw, part.mask), ordered(scaled, part.mask, scale=base), part,
+    )  # fmt: skip
     return dict(zip(WAYS, found, strict=True))
 
 
@@ -366,7 +383,7 @@ def quarter_table(result):
     lines = [
         [row["data"], row["method"], row["way"], *(f"{part:.3f}" for part in row["by_quarter"])]
         for row in result["rows"]
-        if row["way"] in ("plain", "weighted, learned") and "by_quarter" in row
+        if row["way"] in SHOWN
     ]
     return markdown(["data", "method", "intervals", "fewest", "", " ", "most"], lines)
 
@@ -394,11 +411,35 @@ def tables(folder=RESULTS):
 
 # The picture.
 
-COLOURS = dict(zip(WAYS, ("#666666", "#0072B2", "#009E73", "#D55E00"), strict=True))
+COLOURS = dict(zip(WAYS, ("#666666", "#56B4E9", "#0072B2", "#009E73", "#D55E00"), strict=True))
 
 
 def draw(made, real, path):
     """Coverage by mask, and on real data coverage in rows with few observations against width."""
+    with _picture(path, (11, 4.4), 1, 2, width_ratios=(3, 2)) as (left, right):
+        _by_mask(made["rows"], left)
+        _by_width(real["rows"], right)
+
+
+def draw_real(real, path):
+    """Each real table: coverage by the number of observations of the row, and that of new rows."""
+    names = list(dict.fromkeys(row["data"] for row in real["rows"]))
+    with _picture(path, (11, 5.6), 2, len(names), sharex=True, sharey="row") as axes:
+        for k, name in enumerate(names):
+            mine = [row for row in real["rows"] if row["data"] == name]
+            _by_quarter(mine, axes[0, k])
+            _widths(mine, axes[1, k])
+            axes[0, k].set_title(name, loc="left", fontsize=10)
+        axes[0, 0].set_ylabel("share inside nominal 90%")
+        axes[1, 0].set_ylabel("median width, plain KKMCEX = 1")
+        shown = axes[0, 0].get_legend_handles_labels()
+        axes[1, 0].legend(*shown, frameon=False, fontsize=8, loc="lower right")
+        axes[1, 0].set_ylim(0, None)
+
+
+@contextmanager
+def _picture(path, size, rows, cols, **layout):
+    """Axes of a picture that is saved at the end."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -406,12 +447,47 @@ def draw(made, real, path):
 
     style = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
     with plt.rc_context(style):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), width_ratios=(3, 2))
-        _by_mask(made["rows"], left)
-        _by_width(real["rows"], right)
+        figure, axes = plt.subplots(rows, cols, figsize=size, **layout)
+        yield axes
         figure.tight_layout()
         figure.savefig(path, dpi=150)
         plt.close(figure)
+
+
+NEW_WAYS = ("gaussian", "constant", "split")
+PLACES = ("fewest", "", "", "most", *(f"new row,\n{way}" for way in NEW_WAYS))
+"""Where something is shown: quarters of the rows by their observations, then new rows."""
+
+
+def _by_quarter(rows, axis):
+    for row in rows:
+        if row["way"] in SHOWN:
+            own = row["method"] == "KKMCEX"
+            look = {"color": COLOURS[row["way"]], "mfc": None if own else "white"}
+            label = f"{row['method']}, {row['way']}"
+            axis.plot(row["by_quarter"], "-o" if own else "--s", ms=5, lw=1, label=label, **look)
+    for k, row in _new_rows(rows):
+        axis.errorbar(k, row["coverage"], 2 * row["standard_error"], fmt="D", ms=5, color="#CC79A7")
+    axis.axhline(COVERAGE, color="black", lw=0.8)
+    axis.axhspan(COVERAGE - 0.03, COVERAGE + 0.03, color="#eeeeee", zorder=0)
+
+
+def _widths(rows, axis):
+    base = next(r["width"] for r in rows if (r["method"], r["way"]) == ("KKMCEX", "plain"))
+    for row in rows:
+        if row["way"] in SHOWN:
+            own = row["method"] == "KKMCEX"
+            look = {"color": COLOURS[row["way"]], "ls": "-" if own else "--", "lw": 1.5}
+            axis.plot([0, 3], [row["width"] / base] * 2, **look)
+    for k, row in _new_rows(rows):
+        axis.plot(k, row["width"] / base, "D", ms=5, color="#CC79A7")
+    axis.set_xticks(range(len(PLACES)), PLACES, rotation=90, fontsize=8)
+
+
+def _new_rows(rows):
+    """Place and row of each kind of interval for new rows."""
+    found = {row["way"].removeprefix("new row, "): row for row in rows}
+    return [(4 + k, found[way]) for k, way in enumerate(NEW_WAYS) if way in found]
 
 
 def _by_mask(rows, axis):
@@ -419,7 +495,7 @@ def _by_mask(rows, axis):
         if row["way"] in WAYS and row["method"] in ("KKMCEX", "MC"):
             k, w = MASKS.index(row["mask"]), list(WAYS).index(row["way"])
             own = row["method"] == "KKMCEX"
-            x = k + 0.1 * (w - 1.5) + (-0.025 if own else 0.025)
+            x = k + 0.1 * (w - 2) + (-0.025 if own else 0.025)
             look = {"color": COLOURS[row["way"]], "mfc": None if own else "white"}
             axis.plot(x, row["coverage"], "o" if own else "s", ms=7, **look)
             axis.plot(x, row["least_observed"], "_", ms=9, color=COLOURS[row["way"]])

@@ -315,6 +315,16 @@ def test_what_is_claimed_of_the_kept_results():
         assert found[bixi.METHOD] < 0.7 * found[f"{bixi.METHOD}, stations shuffled"]
 
 
+def test_gaps_in_a_block_are_seen_by_what_is_known_about_rows_and_columns():
+    study = import_module("studies.uneven_coverage")
+    found = [study._made_up("block gaps", "MC", seed) for seed in range(8)]
+    inside = {way: np.mean([one[way][0] for one in found]) for way in study.WAYS}
+    assert inside["plain"] < 0.84
+    for way in ("weighted", "weighted, learned"):  # 8 splits: two to three standard errors
+        assert abs(inside[way] - 0.9) < 0.04
+    assert inside["plain"] + 0.03 < inside["weighted, effects"] < inside["weighted"]
+
+
 def test_weighted_intervals_hold_on_uneven_masks_in_the_study():
     rows = import_module("studies.uneven_coverage").run(quick=True)["rows"]
     found = {(row["mask"], row["method"], row["way"]): row for row in rows}

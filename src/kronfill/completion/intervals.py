@@ -59,8 +59,8 @@ ENOUGH = 200
 FEW_TO_CHOOSE_FROM = 2000
 """Up to so many observations what the default chose from all is chosen anew without the hidden.
 
-A dozen numbers chosen to make the errors on m entries small take about 24/m off their squares,
-which at 90% is 4/m of coverage: 1% for 400.
+By a rule of thumb a dozen numbers chosen to make the errors on m entries small take up to 24/m off
+their squares, which at 90% is 4/m of coverage: 1% for 400, too little to be seen for thousands.
 """
 WORK = 5e11
 """Multiplications that may be spent on standard deviations."""
