@@ -48,6 +48,14 @@ def test_a_first_rise_is_not_the_end():
     assert error(found.mu) == pytest.approx(error(1e-2), rel=0.01)
 
 
+def test_a_parabola_that_promises_nothing_is_not_followed():
+    flat = least_error(lambda mu: Trial(mu, 1 + 0.02 * np.log10(mu / 0.1) ** 2), 1.0, "test")
+    assert flat.mu == pytest.approx(0.1)
+    assert all(np.log10(one.mu) == pytest.approx(round(np.log10(one.mu))) for one in flat.trials)
+    steep = least_error(lambda mu: Trial(mu, 1 + 0.5 * np.log10(mu / 0.06) ** 2), 1.0, "test")
+    assert steep.mu == pytest.approx(0.06, rel=0.2)
+
+
 def test_a_fit_that_did_not_converge_is_not_chosen():
     def trial(mu):
         status = Status.SETTLED if mu > 2e-3 else Status.MAX_ITERATIONS

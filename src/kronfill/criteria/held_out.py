@@ -1,7 +1,8 @@
 """The error on held-out entries for one mu after the other, each from the solution for another.
 
 A tenth of the observations is hidden once. A solve is over when the error on them has settled to
-three digits, long before its residual is small (:attr:`~kronfill.ridge.solution.Status.SETTLED`).
+three digits, or to half a percent where it is far from the least one, long before its residual is
+small (:attr:`~kronfill.ridge.solution.Status.SETTLED`).
 Thin factors are solved for in their own space; kernels of full rank through the dual system, whose
 products with all observed entries tell the hidden ones along with the others.
 """
@@ -31,16 +32,21 @@ __all__ = ["CRITERION", "HeldOut", "held_out_part", "held_out_search", "settled"
 CRITERION = "error on held-out entries"
 SHARE, FEWEST = 0.1, 1000
 """Share of the observations that is hidden, and how many at least (but no more than a third)."""
-DIGITS = 1e-3
-"""Relative change of the mean square error that counts as none."""
+DIGITS, ROUGH = 1e-3, 5e-3
+"""Relative change of the mean square error that counts as none; of one far from the least."""
+FAR = 1.1
+"""What is far: so many times the least mean square error so far."""
 STEPS = 3
 """Iterations over which it must not change."""
 MOST = 300
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 THIN_RANK = 300
 """Up to this rank, or a quarter of its items, a kernel may be thin."""
-REACH = 11.0
-"""A preconditioner serves all mu up to this factor from its own: iterations hardly grow."""
+WEIGHTLESS = 1e-12
+"""Weight of a hidden entry in a preconditioner, in units of its own."""
+REACH, DECADE = 11.0, 10.0
+"""A preconditioner serves all mu up to this factor from its own: iterations hardly grow. The first
+one is made for a decade below the first mu, so that it serves three of them."""
 
 
 def held_out_search(problem: RidgeProblem, scale: float) -> Search:
@@ -63,10 +69,10 @@ def held_out_part(m: int, seed: int = 0) -> Flags:
     return hidden
 
 
-def settled(errors: list[float], steps: int = STEPS) -> bool:
-    """Whether the last errors are the same to three digits."""
+def settled(errors: list[float], steps: int = STEPS, digits: float = DIGITS) -> bool:
+    """Whether the last errors are the same to so many digits."""
     last = errors[-steps - 1 :]
-    return len(last) > steps and max(last) - min(last) <= DIGITS * last[-1]
+    return len(last) > steps and max(last) - min(last) <= digits * last[-1]
 
 
 def _thin(problem: RidgeProblem) -> ProblemAlongMu | None:
@@ -123,7 +129,7 @@ class HeldOut(ABC):
             solution, found = record, at
             gap = self._values - fitted
             errors.append(float(self._weights @ gap**2 / self._weights.sum()))
-            if settled(errors, self._steps):
+            if settled(errors, self._steps, DIGITS if errors[-1] < FAR * self._least else ROUGH):
                 change = abs(errors[-1] - errors[-2]) / max(errors[-1], np.finfo(float).tiny)
                 solution = replace(
                     solution, status=Status.SETTLED, criterion=CRITERION, change=change
@@ -190,19 +196,27 @@ class DualHeldOut(HeldOut):
 
     def __init__(self, problem: RidgeProblem, hidden: Flags) -> None:
         super().__init__(problem.sampled, hidden)
-        kernels = problem.row_kernel, problem.col_kernel
-        self._operator = DualOperator(*kernels, problem.sampled.mask)
-        self._inner = DualOperator(*kernels, self.train.mask)
+        self._operator = DualOperator.of(problem)
         self._root = self.train.root_weights
+        weights = problem.sampled.weights_or_ones
+        weightless = np.where(hidden, WEIGHTLESS * weights, weights)
+        self._conditioning = problem.sampled.reweighted(weightless)
         self._conditioned: dict[float, DualSystem] = {}
 
     def _preconditioner(self, mu: float) -> DualSystem:
         """That of the nearest mu, if it is near."""
         near = min(self._conditioned, key=lambda other: abs(np.log(other / mu)), default=None)
         if near is None or not 1 / REACH <= mu / near <= REACH:
-            like, near = next(iter(self._conditioned.values()), None), mu
-            self._conditioned[mu] = DualPCG().system(self._inner, self.train, mu, like)
+            near = mu if self._conditioned else mu / DECADE
+            system = DualPCG().system(self._operator, self._conditioning, near)
+            self._conditioned[near] = system
         return self._conditioned[near]
+
+    def _conditioned_by(self, system: DualSystem, r: Floats, mu: float) -> Floats:
+        """About (Kbar + mu)^-1 of the training entries: the hidden ones have hardly any weight."""
+        whole = np.zeros(self.sampled.m)
+        whole[~self.hidden] = r
+        return self._project(system.precondition(whole[None], mu)[0][~self.hidden])
 
     def _project(self, v: Floats) -> Floats:
         """Take off what the effects explain."""
@@ -243,7 +257,7 @@ class DualHeldOut(HeldOut):
             yield x.z, self._hidden_values(x), record
             if done:
                 return
-            turned = system.precondition(r[None], mu)[0]
+            turned = self._conditioned_by(system, r, mu)
             energy = float(r @ turned)
             direction = turned if p is None else turned + (energy / last) * p.z
             p, last = self._with_image(direction), energy

@@ -4,7 +4,7 @@ A coarse path goes down by powers of ten. It is not left at the first rise: only
 in a row are clearly worse than the best one so far and it is not falling again, or three are no
 better. Then parabolas through
 the best trial and its neighbours, in the logarithms of mu and of the error, lead to the minimum;
-the search is over once both neighbours are hardly worse.
+the search is over once both neighbours are hardly worse, or the parabola promises hardly better.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ CLEARLY = 0.04
 """A mean square error that is larger by this share is clearly worse: 2% in its root."""
 HARDLY = 0.008
 """One that is larger by no more is hardly worse: 0.4% in its root."""
+GAIN, TRUSTED = 0.0005, 0.1
+"""A parabola that promises a mean square error smaller by less than the first share is not
+followed, if neither of the outer trials is above the best one by more than the second."""
 REFINED = 8
 """Most trials between powers of ten."""
-TOP, HIGHEST, LOWEST = 1, 3, -6
+TOP, HIGHEST, LOWEST = 0, 3, -6
 """Powers of ten, in units of the scale: where the path begins, and how far it may go."""
 HALF = 0.5
 """At an end of the path the only neighbour must be closer than this, in powers of ten."""
@@ -111,7 +114,7 @@ def least_error(ask: Callable[[float], Trial], scale: float, criterion: str) -> 
     >>> bowl = lambda mu: Trial(mu, 1 + np.log10(mu / 0.03) ** 2)
     >>> found = least_error(bowl, 1.0, "height")
     >>> round(found.mu, 2), len(found.trials)
-    (0.03, 11)
+    (0.03, 8)
     """
     trials: list[Trial] = []
 
@@ -169,7 +172,9 @@ def refined(ask: Callable[[float], Trial], trials: list[Trial], most: int = REFI
         wide = len(known) == 1 and abs(np.log10(known[0].mu) - here) > HALF  # it may be between
         if not wide and all(_hardly_worse(one, best) for one in known):
             return
-        place = _vertex(best, sides, here)
+        place, gain = _vertex(best, sides, here)
+        if gain < GAIN:
+            return
         trials.append(ask(10.0**place))
 
 
@@ -178,25 +183,31 @@ def _hardly_worse(trial: Trial, best: Trial) -> bool:
     return near or (trial.sound and trial.error <= (1 + HARDLY) * best.error)
 
 
-def _vertex(best: Trial, sides: Sequence[Trial | None], here: float) -> float:
-    """Where a parabola through three trials has its minimum; else within the wider gap."""
+def _vertex(best: Trial, sides: Sequence[Trial | None], here: float) -> tuple[float, float]:
+    """Where a parabola through three trials has its minimum; else within the wider gap.
+
+    And by which share the error falls there; infinity where there is no parabola to trust.
+    """
     below, above = sides
     if below is None or above is None:
         other = above if below is None else below
         assert other is not None  # there are two trials at least
-        return 0.5 * (here + float(np.log10(other.mu)))
+        return 0.5 * (here + float(np.log10(other.mu))), np.inf
     low, high = float(np.log10(below.mu)), float(np.log10(above.mu))
-    place = np.nan
+    place, gain = np.nan, np.inf
     if below.sound and above.sound:
         f, g, h = np.log([below.error, best.error, above.error])
         left, right = (here - low) * (g - h), (here - high) * (g - f)
         if left != right:
             place = here - 0.5 * ((here - low) * left - (here - high) * right) / (left - right)
+            if low < place < high and max(f, h) <= g + TRUSTED:
+                bend = (left - right) / ((here - low) * (here - high) * (high - low))
+                gain = abs(bend) * (place - here) ** 2
     wide = low if here - low > high - here else high
     if not low < place < high or abs(place - here) < 0.5 * NEAR:
-        return here + 0.38 * (wide - here)
+        return here + 0.38 * (wide - here), gain
     edge = 0.15 * min(here - low, high - here)  # not on top of a neighbour
-    return float(np.clip(place, low + edge, high - edge))
+    return float(np.clip(place, low + edge, high - edge)), gain
 
 
 def chosen(trials: Sequence[Trial], criterion: str) -> Search:

@@ -162,7 +162,7 @@ class KKMCEX(GaussianProcessRegressor):
                 )
             problem = self._problem(resolved(kernels, observations.shape), sampled, 1.0)
             choice = chosen_mu(self.mu, problem)
-            problem = replace(problem, mu=choice["mu_"])
+            problem = problem.with_mu(choice["mu_"])
             solver = as_solver(self.solver)
             found = [solver.solve(problem)] if several is None else solver.solve_targets(problem)
             results = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -19,9 +20,9 @@ from kronfill.core.grouping import Grouped
 from kronfill.core.limits import FACTOR_RTOL
 from kronfill.core.loops.tables import SparseTables
 from kronfill.core.memory import require_memory
-from kronfill.core.products import matmul
+from kronfill.core.products import matmul, row_major
 from kronfill.errors import MemoryLimitError
-from kronfill.ridge.problem import KernelLike, Mask
+from kronfill.ridge.problem import KernelLike, Mask, RidgeProblem
 
 __all__ = ["DualOperator", "ObservedKernel", "largest_rank"]
 
@@ -29,7 +30,7 @@ LOW_RANK = 256
 """A kernel counts as of low rank up to this, and up to an eighth of its items."""
 PROBES = 64
 CHUNK = 64
-DENSE_SHARE = 0.6
+DENSE_SHARE = 0.4
 """Share of observed entries from which on the whole table is computed, by matrix products."""
 
 
@@ -121,7 +122,18 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
         self._tables = SparseTables(self._by_rows, self._by_cols)
         self._swapped = SparseTables(self._by_cols, self._by_rows)
         self._product = self._choose()
+        self.made: dict[type, Any] = {}
+        """What a preconditioner has made of kernels and entries, for whatever mu, by its class."""
         super().__init__(np.dtype(float), (len(at_r), len(at_r)))
+
+    @classmethod
+    def of(cls, problem: RidgeProblem) -> DualOperator:
+        """That of a problem, made once for all mu."""
+        if cls not in problem.made:
+            mask = problem.sampled.mask
+            problem.made[cls] = cls(problem.row_kernel, problem.col_kernel, mask)
+        made: DualOperator = problem.made[cls]
+        return made
 
     def _choose(self) -> Callable[[Floats], Floats]:
         row, col = self.sides
@@ -188,7 +200,7 @@ class DualOperator(LinearOperator):  # type: ignore[misc]
         if len(d) > DENSE_SHARE * table.size:
             found = matmul(last, table)[group.outer, group.inner]
         else:
-            found = tables.products(last, np.ascontiguousarray(table.T))
+            found = tables.products(last, row_major(table.T))
         return group.restore(found)
 
     def entries(self, chosen: Index) -> Floats:

@@ -15,9 +15,9 @@ with one kernel replaced by H H^T.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -248,6 +248,14 @@ class RidgeProblem:
     col_kernel: KernelLike
     sampled: Sampled
     mu: float
+    made: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
+    """What is made once of kernels and mask, for whatever mu, by its class."""
+
+    def with_mu(self, mu: float) -> RidgeProblem:
+        """The same with another mu, sharing what was made."""
+        twin = replace(self, mu=mu)
+        vars(twin)["made"] = self.made
+        return twin
 
 
 @dataclass(frozen=True, eq=False)

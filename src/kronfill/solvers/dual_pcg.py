@@ -91,7 +91,7 @@ class DualPCG(Iterative):
         """See :class:`RidgeSolver`: one preconditioner serves all targets."""
         begun = time.monotonic()
         s = problem.sampled
-        operator = DualOperator(problem.row_kernel, problem.col_kernel, s.mask)
+        operator = DualOperator.of(problem)
         with one_blas_thread():
             ready = begun + SETUP_SHARE * self.time_limit
             system = DualSystem(operator, s, problem.mu, self.rank, ready)
@@ -101,22 +101,13 @@ class DualPCG(Iterative):
                 for k, (z, solution) in enumerate(zip(found, solutions, strict=True))
             ]
 
-    def system(
-        self, operator: DualOperator, sampled: Sampled, mu: float, like: DualSystem | None = None
-    ) -> DualSystem:
-        """The system with its preconditioner, for those who iterate themselves.
-
-        ``like`` is one of the same operator for another mu, whose modes serve again.
-        """
-        modes = None if like is None else like.modes
-        return DualSystem(operator, sampled, mu, self.rank, float("inf"), modes)
+    def system(self, operator: DualOperator, sampled: Sampled, mu: float) -> DualSystem:
+        """The system with its preconditioner, for those who iterate themselves."""
+        return DualSystem(operator, sampled, mu, self.rank, float("inf"))
 
 
 class DualSystem(MeasuredSystem):
     """P diag(s) Kbar diag(s) P with its preconditioner, for :class:`Rounds`."""
-
-    modes: Modes | None
-    """Those of two dense kernels."""
 
     def __init__(
         self,
@@ -125,9 +116,7 @@ class DualSystem(MeasuredSystem):
         mu: float,
         rank: int | None,
         ready: float,
-        modes: Modes | None = None,
     ) -> None:
-        self.modes = modes
         self._operator = operator
         self._sampled = sampled
         self._mu = mu
@@ -152,9 +141,10 @@ class DualSystem(MeasuredSystem):
         require_memory(needed, f"A preconditioner of {modes:,} modes", advice)
         root = self._root
         noise = np.full(m, self._mu) if root is None else self._mu / root**2
-        if self.modes is None:
-            self.modes = Modes(kernels, self._operator.at)
-        inverse = FullScale(self.modes, noise, modes)
+        made = self._operator.made
+        if Modes not in made:
+            made[Modes] = Modes(kernels, self._operator.at)
+        inverse = FullScale(made[Modes], noise, modes)
         if root is None:
             return inverse
         return lambda v: inverse(v / root) / root

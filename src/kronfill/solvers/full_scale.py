@@ -54,7 +54,8 @@ GRAM_FLOATS = 1 << 23
 """Floats of Q_i^T B_i^-1 Q_i that are made at a time, 64 MB."""
 WHOLE = 700
 """Up to this size all eigenvectors of a kernel are computed; beyond, the leading ones."""
-OVERSAMPLING = 20
+OVERSAMPLING, POWERS = 20, 1
+"""Columns beyond the modes asked for, and products before the last one."""
 BAND = 32
 """Most outer modes in a band."""
 NEGLIGIBLE = 0.05
@@ -112,7 +113,7 @@ def leading_modes(kernel: Floats, counts: Floats, most: int) -> Floats:
     if n > max(WHOLE, 2 * most):
         rng = np.random.default_rng(0)
         sketch = rng.standard_normal((n, most + OVERSAMPLING))
-        for _ in range(2):  # towards the leading eigenvectors
+        for _ in range(POWERS):  # towards the leading eigenvectors
             sketch = np.linalg.qr(matmul(weighted, sketch))[0]
         image = matmul(weighted, sketch)
         lam, turn = scipy.linalg.eigh(transposed_matmul(sketch, image), check_finite=False)
