@@ -127,16 +127,18 @@ def least_error(ask: Callable[[float], Trial], scale: float, criterion: str) -> 
     return chosen(trials, criterion)
 
 
-def coarse_path(ask: Callable[[float], Trial], scale: float, trials: list[Trial]) -> None:
+def coarse_path(
+    ask: Callable[[float], Trial], scale: float, trials: list[Trial], top: int = TOP
+) -> None:
     """Add trials at powers of ten, from the largest down, until it is clear that it got worse."""
-    for power in range(TOP, LOWEST - 1, -1):
+    for power in range(top, LOWEST - 1, -1):
         trials.append(ask(scale * 10.0**power))
         least = min((one.error for one in trials if one.sound), default=np.inf)
         clear = len(trials) > 2 and all(_is_worse(one, least) for one in trials[-2:])
         clear = clear and not trials[-1].error < (1 - CLEARLY) * trials[-2].error
         if clear or (len(trials) > 3 and all(one.error > least for one in trials[-3:])):
             break
-    for power in range(TOP + 1, HIGHEST + 1):
+    for power in range(top + 1, HIGHEST + 1):
         best = _best(trials)
         if best is None or best.mu < max(one.mu for one in trials):
             break
@@ -152,8 +154,13 @@ def _best(trials: Sequence[Trial]) -> Trial | None:
     return min((one for one in trials if one.sound), key=lambda one: one.error, default=None)
 
 
-def refined(ask: Callable[[float], Trial], trials: list[Trial], most: int = REFINED) -> None:
-    """Add trials between the best one and its neighbours, until these are hardly worse."""
+def refined(
+    ask: Callable[[float], Trial], trials: list[Trial], most: int = REFINED, least: float = GAIN
+) -> None:
+    """Add trials between the best one and its neighbours, until these are hardly worse.
+
+    Or until a parabola promises less than ``least``.
+    """
     for _ in range(most):
         best = _best(trials)
         if best is None or best.error <= 0:
@@ -173,7 +180,7 @@ def refined(ask: Callable[[float], Trial], trials: list[Trial], most: int = REFI
         if not wide and all(_hardly_worse(one, best) for one in known):
             return
         place, gain = _vertex(best, sides, here)
-        if gain < GAIN:
+        if gain < least:
             return
         trials.append(ask(10.0**place))
 

@@ -49,6 +49,10 @@ MORE = 4
 """Trials that refine what is found so."""
 FEW = 300
 """Up to so many observations the chance in the error hides which valley is the better one."""
+TOP = 1
+"""Power of ten where the path begins: at a large mu there are fewer valleys to end up in. For the
+same reason no promise of a parabola ends a search: trials do not lie on one curve.
+"""
 FIRST_RANK = 10
 BETTER = 0.004
 """Share by which the mean square error must fall for twice as many factors: 0.2% in its root."""
@@ -109,8 +113,8 @@ class _Ranks:
         mine: list[Trial] = []
         ask = partial(self._ask, rank=rank)
         if not self.trials:
-            coarse_path(ask, self._scale, mine)
-            refined(ask, mine)
+            coarse_path(ask, self._scale, mine, TOP)
+            refined(ask, mine, least=0.0)
             for best in _low_points(mine) if self._held.m > FEW else ():
                 mine += self._from_below(best, rank)
         else:
@@ -118,7 +122,7 @@ class _Ranks:
             mine = [ask(near)]
             if mine[0].error <= 1.1 * _least(self.trials).error:  # else it is hopeless
                 mine += [ask(near * 10**0.4), ask(near * 10**-0.4)]
-                refined(ask, mine, 2)
+                refined(ask, mine, 2, least=0.0)
         return _least(mine)
 
     def _from_below(self, best: Trial, rank: int) -> list[Trial]:
@@ -128,7 +132,7 @@ class _Ranks:
         """
         found = self._way_up(best.mu * BELOW[0], best.mu, rank)
         if _least(found).error < (1 - BETTER) * best.error:
-            refined(partial(self._ask, rank=rank), found, MORE)
+            refined(partial(self._ask, rank=rank), found, MORE, least=0.0)
             for start in BELOW:
                 found += self._way_up(_least(found).mu * start, np.inf, rank)
         return found
