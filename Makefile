@@ -9,7 +9,7 @@ OLDEST := .venv-oldest
 .PHONY: help demo test test-slow test-oldest lint types layers doctest tests bench studies docs clean
 
 help:
-	@echo "make demo         fit every method to real data and draw the result (about a minute)"
+	@echo "make demo         fit every method to real data and draw the result (a minute or two)"
 	@echo "make test         lint, types, import layers, doctests, tests"
 	@echo "make test-slow    what needs a long run"
 	@echo "make test-oldest  the tests with the oldest releases that pyproject.toml allows"

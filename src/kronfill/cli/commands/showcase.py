@@ -21,7 +21,7 @@ SPLITS = ("entries", "new rows", "new columns", "both")
 def demo(debug: o.Debug = False) -> None:
     """Fit every method to real data (bike sharing in Montreal) and draw the result.
 
-    Takes less than a minute and writes the picture to demo-output/bixi.png.
+    Takes a minute or two and writes the picture to demo-output/bixi.png.
     """
     with Session(debug=debug):
         from kronfill.demo import main
