@@ -61,6 +61,16 @@ def test_methods_without_a_closed_form_compete_with_folds():
         choose(candidates, observations)
 
 
+def test_whoever_asks_is_told_how_far_a_choice_is():
+    place, noise, X, y = data()
+    candidates = {"place": kf.KKMCEX(place, mu="auto"), "noise": kf.KKMCEX(noise, mu="auto")}
+    told = []
+    choose(candidates, X, y, progress=lambda *what: told.append(what))
+    assert [what for what in told if what[0] == "candidates"] == [
+        ("candidates", 0, 2), ("candidates", 1, 2)
+    ]  # fmt: skip
+
+
 def test_bad_input_is_refused():
     place, _, X, y = data()
     with pytest.raises(ParameterError, match="dictionary"):

@@ -186,3 +186,19 @@ def test_drawing():
     assert ax.get_xscale() == "log"
     assert len(ax.get_legend().get_texts()) == 2
     plt.close(ax.figure)
+
+
+def test_whoever_asks_is_told_how_far_a_path_is(monkeypatch):
+    rng = np.random.default_rng(0)
+    k = kf.kernels.rbf(np.linspace(0, 1, 12), 0.3)
+    X = np.argwhere(rng.random((12, 12)) < 0.6)
+    y = rng.standard_normal(len(X))
+    told = []
+    mu_path(kf.MC(rank=2), X, y, mus=[3.0, 1.0], progress=lambda *what: told.append(what))
+    assert [what for what in told if what[0] == "values of mu"] == [
+        ("values of mu", 0, 2), ("values of mu", 1, 2)
+    ]  # fmt: skip
+    told.clear()
+    monkeypatch.setattr("kronfill.selection.path.EXACT_WORK", 0.0)
+    mu_path(kf.KKMCEX(k, k), X, y, mus=[1.0], progress=lambda *what: told.append(what))
+    assert told

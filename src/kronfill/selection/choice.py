@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from kronfill._progress import as_progress, tell, told_to
 from kronfill._types import Floats
 from kronfill.data import Observations
 from kronfill.errors import ParameterError
@@ -78,6 +79,7 @@ def choose(
     *,
     cv: Any = None,
     outer: Any = None,
+    progress: Any = False,
 ) -> Choice:
     """Choose among candidates by their error on entries that they have not seen.
 
@@ -94,6 +96,9 @@ def choose(
         default leave-one-out, from the exact formula; for KKMCEX and RRMCEX only.
     outer : splitter, optional
         Outer folds. The whole choice is repeated without the entries of each, and judged on them.
+    progress : bool or callable, default=False
+        Show how far the work is, or call this with (what, done, total); total is None where
+        nobody knows.
 
     Returns
     -------
@@ -118,8 +123,16 @@ def choose(
     if not isinstance(candidates, Mapping) or not candidates:
         msg = f"candidates must be a dictionary of estimators by name, got {candidates!r}."
         raise ParameterError(msg)
+    with told_to(as_progress(progress, "Choosing")):
+        return _chosen(candidates, X, y, cv, outer)
+
+
+def _chosen(candidates: Mapping[str, Any], X: Any, y: Any, cv: Any, outer: Any) -> Choice:
     observations = _observations(next(iter(candidates.values())), X, y)
-    errors = {name: _error(one, observations, cv) for name, one in candidates.items()}
+    errors: dict[str, float] = {}
+    for name, one in candidates.items():
+        tell("candidates", len(errors), len(candidates))
+        errors[name] = _error(one, observations, cv)
     if not np.isfinite(list(errors.values())).any():
         msg = "No candidate has an error: every entry alone determines an effect. Give cv."
         raise ParameterError(msg)

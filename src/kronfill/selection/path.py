@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._optional import needed
+from kronfill._progress import as_progress, tell, told_to
 from kronfill._types import Floats, Index
 from kronfill.criteria.exact import (
     criteria,
@@ -157,6 +158,7 @@ def mu_path(
     cv: Any = None,
     sample_weight: Any = None,
     random_state: int = 0,
+    progress: Any = False,
 ) -> MuPath:
     """Criteria for a whole grid of mu.
 
@@ -183,6 +185,9 @@ def mu_path(
         Weights.
     random_state : int, default=0
         Seed of the estimates.
+    progress : bool or callable, default=False
+        Show how far the work is, or call this with (what, done, total); total is None where
+        nobody knows.
 
     Returns
     -------
@@ -207,14 +212,15 @@ def mu_path(
     names = _names(criterion)
     if isinstance(estimator, FactorisedRegressor):
         data = validated(estimator, X, y, sample_weight)
-        return _factorised_path(estimator, *data, None if mus is None else _grid(mus), cv)
+        with told_to(as_progress(progress, "Path of mu")):
+            return _factorised_path(estimator, *data, None if mus is None else _grid(mus), cv)
     observations, problem = ridge_problem(estimator, X, y, sample_weight)
     grid = None if mus is None else _grid(mus)
     values = mu_grid(mean_diagonal(problem)) if grid is None else grid
     if "cv" in names:
         msg = "criterion 'cv' is for MC, KMC and IMC; KKMCEX and RRMCEX have the exact 'loo'."
         raise ParameterError(msg)
-    with few_threads(observations.m):
+    with few_threads(observations.m), told_to(as_progress(progress, "Path of mu")):
         return _exact_path(problem, names, values) or _stochastic_path(
             problem, names, values, random_state
         )
@@ -306,7 +312,8 @@ def _factorised_path(
     rank = 10 if estimator.rank == "auto" else int(estimator.rank)
     rank = min(rank, *observations.shape)
     lines = []
-    for mu in mus:
+    for at, mu in enumerate(mus):
+        tell("values of mu", at, len(mus))
         found = held.folds(float(mu), rank)
         weights = np.array([weight for _, weight, _ in found])
         sound = [one.converged or one.settled for _, _, one in found]
