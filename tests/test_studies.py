@@ -18,7 +18,7 @@ if not (ROOT / "studies").is_dir():
     pytest.skip("a source distribution comes without studies", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
 command, common, page = (import_module(f"studies.{n}") for n in ("__main__", "common", "page"))
-defaults, peers = (import_module(f"studies.{n}") for n in ("defaults", "peers"))
+defaults, peers, made_up = (import_module(f"studies.{n}") for n in ("defaults", "peers", "made_up"))
 active_choice, conformal_coverage = page.active_choice, page.conformal_coverage
 certificates = page.certificates
 bixi, drug_response, seattle = page.bixi, page.drug_response, page.seattle
@@ -57,6 +57,48 @@ def shuffled_and_not(errors, method):
 
 
 # The studies.
+
+
+def test_made_up_tables_have_the_default_beside_each_single_method(tmp_path):
+    result = made_up.run(quick=True)
+    (draws,) = result["kinds"].values()
+    found = {method: one["rmse"] for method, one in draws["0"].items()}
+    assert found["auto"] < min(error for method, error in found.items() if method != "auto")
+    common.save(result, made_up.RECORD, tmp_path)
+    text = made_up.tables(tmp_path)["made_up"]
+    assert "| both |" in text
+    assert "BayesianKMC" in text
+    assert "| MC" not in text  # it was not run
+
+
+def test_made_up_tables_go_on_where_they_were(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(made_up, "KINDS", ("both", made_up.MISLED))
+    monkeypatch.setattr(made_up, "SEEDS", 1)
+    monkeypatch.setattr(
+        made_up, "once", lambda *case: asked.append(case) or {"rmse": 1.0, "processor": 0.0}
+    )
+    first = made_up.run(out=tmp_path)
+    assert len(asked) == 2 * (1 + len(made_up.METHODS)) + 1
+    assert asked[-1] == (made_up.MISLED, 0, "kmc")
+    asked.clear()
+    assert made_up.run(out=tmp_path) == first
+    assert not asked
+    made_up.run(anew=["auto"], out=tmp_path)
+    assert asked == [("both", 0, "auto"), (made_up.MISLED, 0, "auto")]
+    assert "1.000 times that without it" in made_up.table(first)
+
+
+@pytest.mark.parametrize("kind", made_up.KINDS)
+def test_made_up_tables_hold_what_they_say(kind):
+    table, rows, cols, truth, wanted = made_up.made(kind, 0)
+    assert int(table.notna().sum().sum()) == made_up.ENTRIES
+    assert not (wanted & table.notna()).any(axis=None)
+    assert len(rows) == len(truth) == made_up.SHAPE[0]
+    assert len(cols) == made_up.SHAPE[1]
+    if kind == "cold rows":
+        assert wanted[:30].all()
+        assert not wanted[30:].any()
 
 
 def test_bixi_predicts_stations_that_were_never_seen():

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
+import kronfill as kf
 from kronfill.errors import ParameterError
 from kronfill.ridge.solution import Status
 from kronfill.variational.factors import (
@@ -173,3 +174,22 @@ def test_limits_of_sweeps_and_time():
 def test_settings_are_checked(bad):
     with pytest.raises(ParameterError, match="Variational: sweeps must be"):
         Variational(**bad)
+
+
+def test_factors_that_settled_on_noise_alone_go():
+    rng = np.random.default_rng(1)
+    X = np.argwhere(rng.random((150, 120)) < 0.25)
+    y = rng.standard_normal(150)[X[:, 0]] + rng.standard_normal(120)[X[:, 1]]
+    y += 0.3 * rng.standard_normal(len(X))
+    est = kf.BayesianKMC().fit(X, y)
+    assert est.rank_ == 0
+    assert (np.diff(est.solution_.history) >= 0).all()
+
+
+def test_weak_factors_beside_a_strong_one_stay():
+    rng = np.random.default_rng(1)
+    X = np.argwhere(rng.random((60, 40)) < 0.9)
+    sizes = np.array([3.0, 0.35])
+    F = (rng.standard_normal((60, 2)) * sizes) @ rng.standard_normal((2, 40))
+    est = kf.BayesianKMC().fit(X, F[X[:, 0], X[:, 1]] + rng.standard_normal(len(X)))
+    assert est.rank_ >= 2

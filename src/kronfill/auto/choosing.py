@@ -31,14 +31,13 @@ from kronfill.auto.members import (
 from kronfill.auto.mixing import KNOWN, MixedForm, shares
 from kronfill.auto.plan import Plan
 from kronfill.auto.weights import HiddenSplit, LearnedWeights, learned_weights
+from kronfill.auto.widths import fitted_width
 from kronfill.data import Observations
 
 __all__ = ["chosen", "fitted_members"]
 
 MU = 0.1
 """Where a search for mu begins: kernels have a diagonal of about 2 on either axis."""
-LEAST_SPREAD = 1e-3
-"""Where hidden entries are predicted without any error, as constant values are."""
 
 
 def fitted_members(
@@ -51,7 +50,7 @@ def fitted_members(
 ) -> Members:
     """All members that a choice has shares for, fitted."""
     begun = choice if tol is not None else replace(choice, rank=0)  # the last fit tries all again
-    low_rank = low_rank_member(obs, axes, begun, plan, seed)
+    low_rank, _ = low_rank_member(obs, axes, begun, plan, seed)
     return members_beside(low_rank, obs, axes, choice, tol)
 
 
@@ -68,9 +67,10 @@ def chosen(
         choice = replace(choice, side=_learned(obs, apart, [axes] * len(apart), plan, rng))
     folds = hidden_entries(obs, plan, rng)
     progress("latent factors", 3, stages)
-    fits = [low_rank_member(obs.take(~folds[0]), axes, choice, plan, seed)]
-    choice = replace(choice, rank=int(fits[0].rank))
-    fits += [low_rank_member(obs.take(~away), axes, choice, plan, seed) for away in folds[1:]]
+    begun, follows = low_rank_member(obs.take(~folds[0]), axes, choice, plan, seed)
+    choice = replace(choice, rank=int(begun.rank), follows=follows)
+    more = [low_rank_member(obs.take(~away), axes, choice, plan, seed) for away in folds[1:]]
+    fits = [begun, *(fit for fit, _ in more)]
     first = Members(fits[0], None, None)
     yield choice, first
     progress("weights of what is known and of latent factors", 4, stages)
@@ -140,9 +140,14 @@ class _Predictions:
     observed: Floats
     weights: Floats
     kinds: Index
-    variance: Floats
-    """Of the latent values, by the low-rank part."""
-    noise: float
+    total: Floats
+    """Variances by the low-rank part, noise included."""
+    rows: Index
+    cols: Index
+
+    def items(self, which: Flags) -> int:
+        """Number of rows, or of columns if these are more, of some entries."""
+        return max(len(np.unique(index[which])) for index in (self.rows, self.cols))
 
 
 def _predictions(obs: Observations, hidden: Flags, members: Members) -> _Predictions:
@@ -154,44 +159,40 @@ def _predictions(obs: Observations, hidden: Flags, members: Members) -> _Predict
     weights = np.ones(held.m) if held.weights is None else held.weights
     return _Predictions(
         values, held.values, weights, form.kinds(held.rows, held.cols),
-        members.low_rank.predict_std(held) ** 2, members.low_rank.noise_variance_,
+        members.low_rank.predict_std(held) ** 2 + members.low_rank.noise_variance_,
+        held.rows, held.cols,
     )  # fmt: skip
 
 
 def _mixed(choice: MixChoice, known: list[_Predictions], news: list[_Predictions]) -> MixChoice:
     """Shares and widths for each kind of entry; a kind that was not seen is like another."""
     names = ("low rank", "side information", "both")
-    share, spread, error = np.zeros((4, 3)), np.ones(4), {}
+    share, spread, power, error = np.zeros((4, 3)), np.ones(4), np.ones(4), {}
     for kind in range(4):
         some = known if kind == KNOWN else news
         pick = [(one, one.kinds == kind) for one in some]
         values = np.concatenate([one.values[:, at] for one, at in pick], axis=1)
-        observed, weights, variance = (
+        observed, weights, total = (
             np.concatenate([getattr(one, name)[at] for one, at in pick])
-            for name in ("observed", "weights", "variance")
+            for name in ("observed", "weights", "total")
         )
         count = len(observed)
         there = ~np.isnan(values).any(axis=1)
         if count < 2 or not weights.any():
-            share[kind], spread[kind] = share[KNOWN], spread[KNOWN]
+            share[kind], spread[kind], power[kind] = share[KNOWN], spread[KNOWN], power[KNOWN]
             if kind != KNOWN and choice.side is not None:
                 share[kind] = (0.0, 1.0, 0.0)
             continue
         share[kind, there] = shares(values[there], observed, weights)
         mix = share[kind, there] @ values[there]
-        noise = known[0].noise * (1.0 if kind == KNOWN else spread[KNOWN] ** 2)
-        square = np.average((observed - mix) ** 2, weights=weights)
+        gap = observed - mix
+        units = sum(one.items(at) for one, at in pick)
+        spread[kind], power[kind] = fitted_width(gap, total, weights, units)
         if kind == KNOWN:
-            size = float(np.average(variance + noise, weights=weights))
-            spread[kind] = max(np.sqrt(square / size), LEAST_SPREAD)
             for k in np.flatnonzero(there):
                 error[names[k]] = _rms(values[k] - observed, weights)
-            error["mix"] = float(np.sqrt(square))
-        else:
-            rest = max(square - noise, 0.01 * square)
-            size = float(np.average(variance, weights=weights))
-            spread[kind] = max(np.sqrt(rest / size), LEAST_SPREAD) if size > 0 else 1.0
-    return replace(choice, share=share, spread=spread, error=error)
+            error["mix"] = _rms(gap, weights)
+    return replace(choice, share=share, spread=spread, power=power, error=error)
 
 
 def _rms(gap: Floats, weights: Floats) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from kronfill._stored import Stored, Tests, floats, of, optional, whole
+from kronfill._stored import Stored, Tests, floats, of, one_of, optional, whole
 from kronfill._types import Floats
 from kronfill.auto.plan import Plan
 from kronfill.auto.sources import AxisParts, latent_kernel
@@ -18,6 +18,7 @@ from kronfill.errors import IllConditionedWarning
 from kronfill.estimators import KKMCEX, BayesianKMC
 from kronfill.estimators.base import MatrixRegressor, fitted_form
 from kronfill.estimators.fitted.bilinear import Bilinear
+from kronfill.kernels import Kernel
 from kronfill.solvers import Auto
 from kronfill.variational.factors import Variational
 
@@ -39,6 +40,8 @@ SMALL, MANY_SWEEPS = 20_000, 5000
 """Up to so many observations sweeps cost next to nothing, and there may be many of them."""
 FEW_FACTORS = (4, 8)
 """Numbers of factors to begin with where observations are few, beside the largest."""
+FOLLOWED = ("parts", "sources")
+"""What latent factors may be smooth in."""
 Axes = tuple[AxisParts, AxisParts]
 
 
@@ -56,8 +59,13 @@ class MixChoice(Stored):
         Shares of low rank, side and joint for each kind of entry.
     spread : ndarray of shape (4,)
         By how much the standard deviations of the low-rank part are to be multiplied, by kind.
+    power : ndarray of shape (4,) or None
+        To which power they are taken before; None: none, and noise is not among them.
     error : dict of str to float
         Root mean square error of each member and of the mix on hidden entries.
+    follows : {"", "parts", "sources"}
+        What latent factors are smooth in: the weighted sum of all parts, or that of the sources as
+        they were given; empty if that is still to be found.
     """
 
     rank: int = 0
@@ -66,13 +74,24 @@ class MixChoice(Stored):
     share: Floats = field(default_factory=lambda: np.tile([1.0, 0.0, 0.0], (4, 1)))
     spread: Floats = field(default_factory=lambda: np.ones(4))
     error: dict[str, float] = field(default_factory=dict)
+    follows: str = ""
+    power: Floats | None = None
     stored: ClassVar[Tests] = {
         "rank": whole, "side": optional(of(LearnedWeights)), "joint": optional(of(LearnedWeights)),
         "share": floats(2), "spread": floats(1), "error": of(dict),
     }  # fmt: skip
+    stored_at_times: ClassVar[Tests] = {
+        "follows": one_of("", *FOLLOWED), "power": optional(floats(1)),
+    }  # fmt: skip
 
     def _fits_together(self) -> bool:
-        return self.share.shape == (4, 3) and self.spread.shape == (4,)
+        powers = (4,) if self.power is None else self.power.shape
+        return self.share.shape == (4, 3) and self.spread.shape == powers == (4,)
+
+    @property
+    def noise_factor(self) -> tuple[float, float]:
+        """The noise is the first, times that of the low-rank part to the power of the second."""
+        return float(self.spread[0]) ** 2, 1.0 if self.power is None else float(self.power[0])
 
     def wants(self, member: int) -> bool:
         """Whether a member has a share in any kind of entry."""
@@ -118,25 +137,37 @@ def members_beside(
 
 def low_rank_member(
     obs: Observations, axes: Axes, choice: MixChoice, plan: Plan, seed: int
-) -> BayesianKMC:
-    """Low rank whose factors follow the kernels of what is known."""
-    side = choice.side
-    row = col = None
-    if side is not None:
-        row = axes[0].smooth(side.row, side.row_scales)
-        col = axes[1].smooth(side.col, side.col_scales)
+) -> tuple[BayesianKMC, str]:
+    """Low rank whose factors follow the kernels of what is known, and which of these they follow.
+
+    With few observations for each unknown a search that begins with many factors loses all of
+    them, and what is best for a sum of kernels is not always what factors are smooth in: the bound
+    on the evidence tells which beginning and which kernels were right.
+    """
     most = min(plan.rank, *obs.shape)
-    # With few observations for each unknown a search that begins with many factors loses all of
-    # them; the bound on the evidence tells which beginning was right.
     sparse = obs.m < plan.rank * sum(obs.shape)
     ranks = sorted({most, *(min(rank, most) for rank in FEW_FACTORS)}) if sparse else [most]
     ranks = [min(choice.rank, most)] if choice.rank else ranks
     solver = Variational(sweeps=MANY_SWEEPS) if obs.m <= SMALL else "auto"
     fits = [
-        BayesianKMC(row, col, rank=rank, solver=solver, random_state=seed).fit(obs)
+        (BayesianKMC(*kernels, rank=rank, solver=solver, random_state=seed).fit(obs), name)
+        for name, kernels in _followed(axes, choice).items()
         for rank in ranks
     ]
-    return max(fits, key=lambda fit: fit.bound_)
+    return max(fits, key=lambda fit: fit[0].bound_)
+
+
+def _followed(axes: Axes, choice: MixChoice) -> dict[str, tuple[Kernel | None, Kernel | None]]:
+    """The kernels that latent factors may follow."""
+    side = choice.side
+    if side is None:
+        return {"": (None, None)}
+    weights = (side.row, side.row_scales), (side.col, side.col_scales)
+    each = {
+        "parts": tuple(axis.smooth(*own) for axis, own in zip(axes, weights, strict=True)),
+        "sources": tuple(axis.smoothest(*own) for axis, own in zip(axes, weights, strict=True)),
+    }
+    return {name: (row, col) for name, (row, col) in each.items() if choice.follows in ("", name)}
 
 
 def _ridge(obs: Observations, axes: Axes, found: LearnedWeights, tol: float | None) -> KKMCEX:

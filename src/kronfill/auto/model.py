@@ -16,6 +16,7 @@ from kronfill.auto.members import Members, MixChoice
 from kronfill.auto.mixing import KNOWN, MixedForm
 from kronfill.auto.plan import Plan, costed, planned
 from kronfill.auto.sources import AxisParts
+from kronfill.auto.widths import latent_variances
 from kronfill.core.memory import require_memory
 from kronfill.data import Observations
 from kronfill.errors import ParameterError, argument
@@ -182,7 +183,8 @@ class AutoMC(MatrixRegressor):
             observations.row_counts > 0, observations.col_counts > 0,
         )  # fmt: skip
         main = present[int(np.argmax(share[KNOWN]))][1]
-        noise = members.low_rank.noise_variance_ * float(choice.spread[KNOWN]) ** 2
+        factor, power = choice.noise_factor
+        noise = factor * members.low_rank.noise_variance_**power
         return self._publish(
             X,
             observations,
@@ -224,7 +226,7 @@ class AutoMC(MatrixRegressor):
         std = self._low_rank.predict_std(np.column_stack([rows, cols]))
         form = self._model
         assert isinstance(form, MixedForm)
-        return np.asarray(std * self.choice_.spread[form.kinds(rows, cols)])
+        return self._widened(std, form.kinds(rows, cols))
 
     def extrapolate_std(self, rows: Any = None, cols: Any = None) -> Floats:
         """Standard deviation of what :meth:`extrapolate` says.
@@ -245,7 +247,12 @@ class AutoMC(MatrixRegressor):
         seen_r = form.seen_rows if rows is None else np.zeros(len(std), bool)
         seen_c = form.seen_cols if cols is None else np.zeros(std.shape[1], bool)
         kinds = (~seen_r)[:, None] + 2 * (~seen_c)[None, :]
-        return np.asarray(std * self.choice_.spread[kinds])
+        return self._widened(std, kinds)
+
+    def _widened(self, std: Floats, kinds: Any) -> Floats:
+        noise, choice = float(self._low_rank.noise_variance_), self.choice_
+        found = latent_variances(std**2, noise, kinds, choice.spread, choice.power)
+        return np.asarray(np.sqrt(found))
 
     def explain(self, row: Any, col: Any, top: int = 10) -> Explanation:
         """Say which observations a prediction comes from, as far as kernels make it.

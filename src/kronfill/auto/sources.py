@@ -191,6 +191,15 @@ class AxisParts:
             return None
         return self.kernel(np.array([*weights[: len(self.kernels)], 0.0, 0.0]), scales)
 
+    def smoothest(self, weights: Floats, scales: Floats) -> Kernel | None:
+        """The sources alone as they were given, each with the weight of all that is made of it."""
+        if not self.are_known:
+            return None
+        of_source = np.bincount(self.source, weights[: len(self.source)])
+        gathered = np.zeros(len(self.kernels))
+        gathered[: len(of_source)] = of_source
+        return self.smooth(gathered, scales)
+
 
 LATENT, PROFILE = "latent factors", ", by profile"
 ROUGH, LINEAR, PLACE = ", near by", ", linear", ", place"

@@ -28,6 +28,8 @@ __all__ = [
 
 NEGLIGIBLE = 1e-3
 """A factor whose mean is below this share of the noise is proposed for removal."""
+PATIENCE = 20
+"""A trial without a factor ends if at this pace it would take so many sweeps to be any better."""
 EQUAL = 1e-28
 """Values whose squared deviations are below this share of their own squares are equal."""
 AT_FIRST = 0.1
@@ -220,12 +222,29 @@ class PosteriorFactors:
 
     def without_negligible(self, entries: GroupedEntries) -> PosteriorFactors | None:
         """Without the factors that say next to nothing; None if there are none."""
+        keep = self._energies(entries) > NEGLIGIBLE**2 * len(entries.values)
+        return None if keep.all() else self._kept(keep)
+
+    def without_weakest(self, entries: GroupedEntries) -> PosteriorFactors | None:
+        """Without the weakest factor if none says more than noise may; None if one does.
+
+        Noise of variance 1 in a table of n x l has a largest singular value of about the sum of
+        the roots of n and l. Beside a factor that says more, weak ones are not noise as a rule.
+        """
+        energies = self._energies(entries)
+        noise = (len(self.row.mean) ** 0.5 + len(self.col.mean) ** 0.5) ** 2
+        if not energies.size or energies.max() > noise:
+            return None
+        return self._kept(np.arange(self.rank) != energies.argmin())
+
+    def _energies(self, entries: GroupedEntries) -> Floats:
+        """Sum of the squares of what each factor says, in units of the noise."""
         p = self.rank
         sizes = (self.row.mean[:, :p] ** 2).mean(axis=0) * (self.col.mean[:, :p] ** 2).mean(axis=0)
-        keep = sizes * self.tau * entries.weight > NEGLIGIBLE**2 * len(entries.values)
-        if keep.all():
-            return None
-        return replace(self, row=self.row.kept(keep), col=self.col.kept(keep))
+        return np.asarray(sizes * self.tau * entries.weight)
+
+    def _kept(self, which: Flags) -> PosteriorFactors:
+        return replace(self, row=self.row.kept(which), col=self.col.kept(which))
 
 
 def fitted_factors(
@@ -245,13 +264,37 @@ def fitted_factors(
         if trial is None or trial.bound < now.bound:  # a factor goes only if the bound allows it
             trial = now.swept(entries, with_mean)
         gain = trial.bound - now.bound
-        if gain < 0:  # rounding: there is no more to gain
-            return now, history, Status.CONVERGED
-        now = trial
-        history.append(now.bound)
+        if gain > 0:  # otherwise rounding: there is no more to gain
+            now = trial
+            history.append(now.bound)
         if gain <= settings.tol * len(entries.values):
-            return now, history, Status.CONVERGED
+            fewer = _with_fewer(entries, now, with_mean, settings)
+            if fewer is None:
+                return now, history, Status.CONVERGED
+            now = fewer
+            history.append(now.bound)
     return now, history, Status.MAX_ITERATIONS
+
+
+def _with_fewer(
+    entries: GroupedEntries, now: PosteriorFactors, with_mean: bool, settings: Variational
+) -> PosteriorFactors | None:
+    """What becomes of the factors without the weakest, if all may be noise and the bound rises.
+
+    A factor that has settled on noise goes on living from it: it is not negligible, but the bound
+    is higher where it never was.
+    """
+    fewer = now.without_weakest(entries)
+    if fewer is None:
+        return None
+    fewer = fewer.swept(entries, with_mean)
+    for _ in range(settings.sweeps):
+        if fewer.bound > now.bound:
+            return fewer
+        before, fewer = fewer.bound, fewer.swept(entries, with_mean)
+        if fewer.bound - before <= (now.bound - before) / PATIENCE:
+            return None
+    return None
 
 
 def starting_factors(
