@@ -21,11 +21,12 @@ from studies import (
     page,
     peers,
     seattle,
+    side_information,
     uneven_coverage,
 )
 from studies.common import RESULTS, load, save
 
-KEPT_AS_THEY_COME = ("defaults", "peers", "made_up")
+KEPT_AS_THEY_COME = ("defaults", "peers", "made_up", "side_information")
 """Long ones: what is there is kept at once, and a run that was broken off goes on."""
 STUDIES = {
     "defaults": defaults.run,
@@ -35,6 +36,7 @@ STUDIES = {
     "drug_response": drug_response.run,
     "bixi": bixi.run,
     "likelihoods": likelihoods.run,
+    "side_information": side_information.run,
     "conformal_drug": partial(conformal_coverage.run, "drug"),
     "conformal_bixi": partial(conformal_coverage.run, "bixi"),
     "conformal_seattle": partial(conformal_coverage.run, "seattle"),
@@ -78,6 +80,7 @@ def main():
         linked = load("likelihoods")
         page.write(likelihoods.PAGE, found={"likelihoods": likelihoods.table(linked)})
         likelihoods.draw(linked, likelihoods.PICTURE)
+        page.write(side_information.PAGE, found=side_information.tables())
     print("\n\n".join(page.tables(options.out).values()))
 
 

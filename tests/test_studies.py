@@ -19,6 +19,7 @@ if not (ROOT / "studies").is_dir():
 sys.path.insert(0, str(ROOT))
 command, common, page = (import_module(f"studies.{n}") for n in ("__main__", "common", "page"))
 defaults, peers, made_up = (import_module(f"studies.{n}") for n in ("defaults", "peers", "made_up"))
+side_information = import_module("studies.side_information")
 active_choice, conformal_coverage = page.active_choice, page.conformal_coverage
 certificates = page.certificates
 bixi, drug_response, seattle = page.bixi, page.drug_response, page.seattle
@@ -171,6 +172,26 @@ def test_suggested_entries_are_worth_more_than_random_ones():
     assert active_choice.gap(result, "variance").mean() > 0
 
 
+def test_genres_as_labels_tell_more_than_as_categories():
+    labels, categories = side_information.ratings(quick=True)
+    assert labels["error"] < categories["error"]
+    told = side_information.table({"cores": 2, "ratings": [labels, categories]})
+    assert f"| genres as labels | {labels['error']:.3f} |" in told
+
+
+def test_a_large_table_of_features_is_read_in_a_process_of_its_own():
+    found = side_information.reading(quick=True)
+    assert found["words"].startswith("text (text), released (dates), price (numbers, ")
+    assert 0 < found["seconds"] < 30
+    assert 50 < found["megabytes"] < 1000
+
+
+@needs_davis
+def test_strings_alone_tell_affinities():
+    (found,) = side_information.affinities(quick=True)
+    assert found["error"] < 0.6
+
+
 # What they share.
 
 
@@ -233,6 +254,13 @@ def test_the_page_of_the_default_tells_what_the_files_say(tmp_path):
     copy.write_text(defaults.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     page.write(copy, found=defaults.tables())
     assert copy.read_text(encoding="utf-8") == defaults.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_of_side_information_tells_what_the_files_say(tmp_path):
+    copy = tmp_path / "side-information.md"
+    copy.write_text(side_information.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    page.write(copy, found=side_information.tables())
+    assert copy.read_text(encoding="utf-8") == side_information.PAGE.read_text(encoding="utf-8")
 
 
 def test_a_run_of_the_default_that_was_broken_off_goes_on(tmp_path, monkeypatch):

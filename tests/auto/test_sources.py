@@ -12,8 +12,10 @@ from kronfill.auto.mixing import MixedForm, shares
 from kronfill.auto.sources import AxisParts, WeightedSources
 from kronfill.errors import KernelError, ParameterError
 from kronfill.kernels import Parts
+from kronfill.kernels.dotproduct import Linear
 from kronfill.kernels.gaps import gappy_rbf
 from kronfill.kernels.mapped import Mapped, SimilarityRows
+from kronfill.kernels.single_columns import KmerEncoder, column_table
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.random((9, 2))
@@ -46,6 +48,20 @@ def test_a_sum_of_its_parts():
     assert own == 0.5
     assert_allclose(smooth.to_array(), dense - 0.5 * np.eye(9))
     assert len(kernel.parts) == 5  # the one without weight is gone
+
+
+def test_sequences_are_compared_by_all_their_similarities_too():
+    texts = ["ACDEFGHIK", "ACDEFGHIR", "WWYYPPGGC", "ACDEFGPPG"]
+    table = column_table(KmerEncoder("s", "protein", 3), pd.Series(texts, dtype=object))
+    given = kf.kernels.linear(table.values.toarray())
+    parts = AxisParts.of({"strings": Linear(table), "numbers": given}, "row_sources")
+    assert parts.labels == ("strings", "numbers", "strings, by profile")
+    profile = parts.kernels[2]
+    S = given.to_array()
+    apart = ((S[:, None] - S) ** 2).sum(axis=2)
+    length = np.median(apart[np.triu_indices(4, 1)])
+    assert_allclose(profile.to_array(), np.exp(-apart / length))
+    assert_allclose(profile.cross(pd.DataFrame({"s": texts[:2]})), profile.block([0, 1]))
 
 
 def test_new_items_are_described_by_source():

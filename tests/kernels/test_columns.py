@@ -20,6 +20,7 @@ from kronfill.kernels.dates import are_dates, rhythms
 from kronfill.kernels.dotproduct import Linear
 from kronfill.kernels.gaps import gappy_rbf
 from kronfill.kernels.single_columns import (
+    ALIKE,
     BagEncoder,
     FingerprintEncoder,
     KmerEncoder,
@@ -164,6 +165,26 @@ def test_sequences_share_pieces(sequences):
             shared = sum(math.sqrt(a[piece] * b[piece]) for piece in a)
             size = math.sqrt(sum(a.values()) * sum(b.values()))
             assert_allclose(K[i, j], shared / size if size else 0.0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.text(alphabet="ACDEKRXst", max_size=12), min_size=2, max_size=6))
+def test_letters_of_a_group_count_as_one(sequences):
+    encoder = KmerEncoder.usual("s", "protein")
+    K = kernel_of(encoder, sequences).to_array()
+    assert is_psd(K)
+    group = {letter: some[0] for some in ALIKE for letter in some}
+    blunt = ["".join(group.get(letter, "X") for letter in text.upper()) for text in sequences]
+    assert_allclose(K, kernel_of(KmerEncoder("s", "protein", 6), blunt).to_array(), atol=1e-12)
+    assert_allclose(kernel_of(encoder, sequences).cross(pd.DataFrame({"s": sequences})), K)
+
+
+def test_sequences_of_earlier_files_are_read_letter_by_letter():
+    """A file without groups; one with groups that are not of the alphabet is refused."""
+    assert KmerEncoder("s", "protein", 3).width == 20**3
+    assert KmerEncoder("s", "protein", 3).fits_together()
+    assert KmerEncoder.usual("s", "nucleotide").fits_together()
+    assert not KmerEncoder("s", "protein", 3, ("AC", "A")).fits_together()
 
 
 def test_rna_is_read_as_dna():

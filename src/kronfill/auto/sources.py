@@ -17,8 +17,10 @@ from kronfill.errors import KernelError, ParameterError, argument
 from kronfill.kernels import Kernel, as_kernel, rbf
 from kronfill.kernels.algebra import Normalized, Parts, Scaled
 from kronfill.kernels.base import inherited
+from kronfill.kernels.features import FeatureKernel
 from kronfill.kernels.given import Precomputed
 from kronfill.kernels.mapped import FeatureMap, Mapped, SimilarityRows
+from kronfill.kernels.single_columns import FingerprintEncoder, KmerEncoder
 from kronfill.kernels.sources import SourceKernel
 from kronfill.kernels.stationary import RBF
 from kronfill.kernels.stretching import (
@@ -90,7 +92,7 @@ class AxisParts:
         for kernel in kernels.values():
             parts.append(_unit(_cut(kernel)))
         for k, (label, kernel) in enumerate(kernels.items()):
-            if _is_matrix(kernel):
+            if _compares_items(kernel):
                 labels.append(label + PROFILE)
                 parts.append(_profile(kernel))
                 source.append(k)
@@ -223,11 +225,18 @@ def _labelled(given: Any, name: str) -> dict[str, Any]:
     raise ParameterError(msg)
 
 
-def _is_matrix(kernel: Kernel) -> bool:
-    """Whether it was given as a matrix: rows of similarities then say more than single ones."""
+def _compares_items(kernel: Kernel) -> bool:
+    """Whether it says how alike items are as a whole: as a matrix, of molecules, of sequences.
+
+    All similarities of an item together then say more than single ones.
+    """
     while isinstance(kernel, Scaled | Normalized | SourceKernel):
         kernel = kernel.base
-    return isinstance(kernel, Precomputed) and kernel.n < MANY
+    if isinstance(kernel, FeatureKernel):
+        known = isinstance(kernel.table.encoder, FingerprintEncoder | KmerEncoder)
+    else:
+        known = isinstance(kernel, Precomputed)
+    return known and kernel.n < MANY
 
 
 def _profile(kernel: Kernel) -> Kernel:

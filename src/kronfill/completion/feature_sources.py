@@ -60,8 +60,6 @@ def feature_sources(
 ) -> tuple[tuple[Source, ...], str]:
     """Return what the columns of a table of features say about its items, and words about them.
 
-    There is nothing to say about columns that are all filled with numbers and categories.
-
     Parameters
     ----------
     frame : DataFrame
@@ -88,9 +86,6 @@ def feature_sources(
         raise ParameterError(msg)
     found = recognise(frame, {name: k for name, k in (kinds or {}).items() if name in frame})
     words = feature_words(found)
-    usual = all(
-        one.kind in ("number", "bool", "category") and not one.gaps for one in found.values()
-    )
     plain = [name for name, one in found.items() if one.kind in PLAIN]
     special = [name for name, one in found.items() if one.kind not in (*PLAIN, "ignore")]
     if not plain and not special:
@@ -109,7 +104,7 @@ def feature_sources(
         sources.append(Source("features", kernel, told))
     for name in special:
         sources += _column_sources(frame[name], name, found[name])
-    return tuple(sources), "" if usual else f": {words}"
+    return tuple(sources), f": {words}"
 
 
 def _is_numeric(column: Any) -> bool:
@@ -155,7 +150,7 @@ def _column_kernels(values: Any, name: Any, kind: str) -> dict[str, Kernel]:
         encoder = FingerprintEncoder(name, RADIUS, BITS, False)
         return {"": Tanimoto(column_table(encoder, values))}
     if kind in LENGTHS:
-        encoder = KmerEncoder(name, kind, LENGTHS[kind])
+        encoder = KmerEncoder.usual(name, kind)
     else:
         encoder = BagEncoder.fit(values, name, kind)
     return {"": Linear(column_table(encoder, values))}

@@ -47,6 +47,8 @@ __all__ = ["METHODS", "STATUS", "Completion", "complete"]
 
 INTERNAL = ("intervals_for", "locate", "measured_coverage", "of")
 """What a completed table has for other modules."""
+OTHERWISE = "kinds={column: kind} or --as COLUMN=KIND reads a column otherwise"
+"""What is said where columns of features were taken for something."""
 SHOWN = 8
 """Rows and columns of a completed table that a notebook shows."""
 
@@ -661,6 +663,7 @@ class Completion(Plots, Questions):
         words, values = MEANINGS.get(self.likelihood), value_words(self.model)
         told += [words] if words is not None else []
         told += [f"values: {values}"] if values else []
+        told += [OTHERWISE] if any(" (" in one for one in self._told) else []
         return title, counts, "; ".join(told)
 
     def __dir__(self) -> list[str]:

@@ -30,8 +30,12 @@ __all__ = [
 MOST_WORDS = 2**16
 """With more different words than this they are hashed to so many columns."""
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "nucleotide": "ACGT"}
-LENGTHS = {"protein": 3, "nucleotide": 6}
-"""Letters of the pieces by which sequences are compared."""
+ALIKE = ("AST", "C", "DENQ", "FWY", "G", "HKR", "ILMV", "P")
+"""Amino acids that often stand for one another count as one letter."""
+GROUPS = {"protein": ALIKE, "nucleotide": tuple(ALPHABETS["nucleotide"])}
+"""Letters that count as one, by kind."""
+LENGTHS = {"protein": 6, "nucleotide": 6}
+"""Letters of the pieces by which sequences are compared; chosen on training entries of Davis."""
 RADIUS, BITS = 2, 2048
 """Neighbourhoods of atoms that a fingerprint looks at, and its length: ECFP4."""
 
@@ -178,7 +182,8 @@ class KmerEncoder(SingleColumn):
 
     The kernel is the normalised spectrum kernel [1]_, of the roots of the counts, so that a piece
     that repeats often does not outweigh the others. Pieces with other letters than those of the
-    alphabet are left out.
+    alphabet are left out. Letters of a group count as one: two pieces that differ by amino acids of
+    the same kind are the same, as most mismatches of related proteins are.
 
     References
     ----------
@@ -189,16 +194,31 @@ class KmerEncoder(SingleColumn):
     column: Any
     kind: str
     length: int
+    groups: tuple[str, ...] = ()
+    """Letters that count as one, by group; without groups each letter counts by itself."""
     stored: ClassVar[Tests] = {
         "column": anything,
         "kind": one_of(*ALPHABETS),
         "length": lambda value: count(value) and value <= 8,
     }
+    stored_at_times: ClassVar[Tests] = {"groups": tuple_of(text)}
+
+    def _fits_together(self) -> bool:
+        return not self.groups or sorted("".join(self.groups)) == list(ALPHABETS[self.kind])
+
+    @classmethod
+    def usual(cls, column: Any, kind: str) -> KmerEncoder:
+        """The one for a kind of sequences."""
+        return cls(column, kind, LENGTHS[kind], GROUPS[kind])
+
+    @property
+    def _letters(self) -> tuple[str, ...]:
+        return self.groups or tuple(ALPHABETS[self.kind])
 
     @property
     def width(self) -> int:  # type: ignore[override]
         """Number of pieces that there can be."""
-        return int(len(ALPHABETS[self.kind]) ** self.length)
+        return int(len(self._letters) ** self.length)
 
     def encode(self, new: Any) -> Any:
         """Return a row of length one for each sequence, zeros for those without any piece."""
@@ -213,12 +233,13 @@ class KmerEncoder(SingleColumn):
 
     def _codes(self, sequence: str) -> Any:
         """The number of each piece, in base of the alphabet."""
-        letters = ALPHABETS[self.kind]
+        letters = self._letters
         table = np.full(256, -1, dtype=np.int64)
-        for k, letter in enumerate(letters):
-            table[ord(letter)] = table[ord(letter.lower())] = k
+        for k, group in enumerate(letters):
+            for letter in group + group.lower():
+                table[ord(letter)] = k
         if self.kind == "nucleotide":
-            table[[ord("U"), ord("u")]] = letters.index("T")
+            table[[ord("U"), ord("u")]] = table[ord("T")]
         digits = table[np.frombuffer(sequence.encode("latin-1", "replace"), dtype=np.uint8)]
         if digits.size < self.length:
             return np.empty(0, dtype=np.int64)
