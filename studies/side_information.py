@@ -200,12 +200,16 @@ def tables(folder=RESULTS):
 def table(result):
     """Markdown: a table of each part, and sentences."""
     made = []
-    for part, head, digits in (
-        ("ratings", ("what is known of films", "RMSE"), 3),
-        ("davis", ("what is known of drugs and kinases", "mean square error"), 4),
-        ("sensors", ("what is known of hours", "RMSE"), 3),
-    ):
+    for part, head, digits, data in (
+        ("ratings", ("what is known of films", "RMSE"), 3,
+         "Made-up stars of 2,000 users for 800 films, a fifth of them hidden:"),
+        ("davis", ("what is known of drugs and kinases", "mean square error"), 4,
+         "Kinase affinities of Davis et al., the split that others use:"),
+        ("sensors", ("what is known of hours", "RMSE"), 3,
+         "Gaps of 24 to 150 hours in 3,000 hours of 200 made-up sensors, whose noise is 0.4:"),
+    ):  # fmt: skip
         if part in result:
+            made.append(data)
             lines = [
                 [one["known"], f"{one['error']:.{digits}f}", f"{one['seconds']:.0f}"]
                 for one in result[part]

@@ -75,7 +75,10 @@ def test_the_certificate(numbers, changes, words):
     numbers.get("guarantee").update(changes)
     assert words in said(verdicts(numbers)["certificate"])[0]
     numbers.tree["guarantee"] = None
-    assert "range of the values was not given" in said(verdicts(numbers)["certificate"])[0]
+    assert (
+        "needs the range of the values, and a method of which bounds speak"
+        in said(verdicts(numbers)["certificate"])[0]
+    )
 
 
 def test_what_else_may_be_wrong(numbers):

@@ -136,7 +136,10 @@ def _entries(n: Numbers) -> Finding:
 def _guarantee(n: Numbers) -> Finding:
     found = n.tree["guarantee"]
     if found is None:
-        return Finding("No certificate: the range of the values was not given.")
+        return Finding(
+            "No certificate: that needs the range of the values, and a method of which bounds "
+            "speak, such as KKMCEX, with values on their own scale."
+        )
     if not found["valid"]:
         return Finding("The certificate does not apply here: an assumption fails.", "warn")
     if found["rmse"] is None:
