@@ -179,7 +179,7 @@ class StreamedCompletion(NewEntries):
       observed      3 entries
       filled        3 entries
       extrapolated  0 entries
-      rows: 1 feature of 2 items; columns: 1 feature of 3 items
+      rows: 1 feature of 2 items: age (numbers); columns: 1 feature of 3 items: size (numbers)
     >>> done.best(1)[["row", "column"]].to_numpy().tolist()
     [['ann', 1], ['bob', 2]]
     """
