@@ -93,7 +93,7 @@ def completed(table: dict, method: str) -> dict:
 
 def evaluated(table: dict) -> dict:
     """What ``kronfill evaluate`` and ``done.evaluate()`` do with the default method."""
-    from kronfill.completion.comparison import compare_methods
+    from kronfill.completion.judging.comparison import compare_methods
 
     problem = asked(table, "auto")
     found, seconds = timed(
@@ -105,7 +105,7 @@ def evaluated(table: dict) -> dict:
 
 def folds(table: dict) -> dict:
     """What ``kronfill evaluate --method kkmcex`` does: folds of all kinds, everything chosen."""
-    from kronfill.completion.evaluation import cross_validate
+    from kronfill.completion.judging.evaluation import cross_validate
 
     problem = asked(table, "kkmcex")
     found, seconds = timed(lambda: cross_validate(problem.prepared(), problem.observations))

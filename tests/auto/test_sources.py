@@ -12,10 +12,10 @@ from kronfill.auto.mixing import MixedForm, shares
 from kronfill.auto.sources import AxisParts, WeightedSources
 from kronfill.errors import KernelError, ParameterError
 from kronfill.kernels import Parts
+from kronfill.kernels.columns.gaps import gappy_rbf
+from kronfill.kernels.columns.single_columns import KmerEncoder, column_table
 from kronfill.kernels.dotproduct import Linear
-from kronfill.kernels.gaps import gappy_rbf
 from kronfill.kernels.mapped import Mapped, SimilarityRows
-from kronfill.kernels.single_columns import KmerEncoder, column_table
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.random((9, 2))

@@ -9,7 +9,7 @@ import kronfill as kf
 from kronfill.auto.plan import Plan
 from kronfill.auto.worth import worth_of_sources
 from kronfill.completion import Completion
-from kronfill.completion.parts import parts_frame
+from kronfill.completion.answers.parts import parts_frame
 from kronfill.errors import ParameterError
 
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.completion import streamed_table
+from kronfill.completion.streamed import table as streamed_table
 from tests.cli.conftest import SIDES, entries, items, run, users, write_parts
 
 WAYS = {

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import kronfill as kf
-from kronfill.completion.evaluation import cross_validate
+from kronfill.completion.judging.evaluation import cross_validate
 from kronfill.completion.likelihood import possible_ends, recognised
 from kronfill.errors import DataError, ParameterError
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import kronfill as kf
-from kronfill.completion.evaluation import hold_out
+from kronfill.completion.judging.evaluation import hold_out
 from kronfill.core import memory
 from kronfill.errors import ConvergenceWarning, MemoryLimitError, ParameterError
 from tests.oracles.gibbs import sampled_tables

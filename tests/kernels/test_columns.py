@@ -16,16 +16,16 @@ import kronfill as kf
 from kronfill.completion.feature_sources import feature_sources
 from kronfill.data.reading.column_kinds import feature_words, recognise
 from kronfill.errors import FeatureError, ParameterError
-from kronfill.kernels.dates import are_dates, rhythms
-from kronfill.kernels.dotproduct import Linear
-from kronfill.kernels.gaps import gappy_rbf
-from kronfill.kernels.single_columns import (
+from kronfill.kernels.columns.dates import are_dates, rhythms
+from kronfill.kernels.columns.gaps import gappy_rbf
+from kronfill.kernels.columns.single_columns import (
     ALIKE,
     BagEncoder,
     FingerprintEncoder,
     KmerEncoder,
     column_table,
 )
+from kronfill.kernels.dotproduct import Linear
 
 
 def is_psd(K):
@@ -141,7 +141,7 @@ def test_words_as_scikit_learn_counts_them():
 
 
 def test_very_many_words_are_hashed(monkeypatch):
-    monkeypatch.setattr("kronfill.kernels.single_columns.MOST_WORDS", 64)
+    monkeypatch.setattr("kronfill.kernels.columns.single_columns.MOST_WORDS", 64)
     texts = [f"word{k} word{k + 1} common" for k in range(100)]
     encoder = BagEncoder.fit(pd.Series(texts), "t", "text")
     assert encoder.vocabulary == ()

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 import kronfill as kf
-from kronfill.completion.evaluated import Evaluation
-from kronfill.completion.scores import HiddenEntries
+from kronfill.completion.judging.evaluated import Evaluation
+from kronfill.completion.judging.scores import HiddenEntries
 from kronfill.report import evaluate
 from kronfill.report.accuracy import accuracy
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import kronfill as kf
-from kronfill.completion.scores import HiddenEntries
+from kronfill.completion.judging.scores import HiddenEntries
 from kronfill.report.accuracy import calibration
 from kronfill.report.blocks import edges, predicted_means
 

@@ -76,7 +76,7 @@ def test_a_large_table_is_drawn_in_blocks_and_judged_by_a_hold_out(tmp_path):
 
 
 def test_a_kernel_method_with_more_observations_than_are_factorised(tmp_path, monkeypatch):
-    from kronfill.completion import evaluation
+    from kronfill.completion.judging import evaluation
     from kronfill.report import curve, uncertainty
 
     monkeypatch.setattr(evaluation, "FOLDS_LIMIT", 50)

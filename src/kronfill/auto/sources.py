@@ -17,10 +17,10 @@ from kronfill.errors import KernelError, ParameterError, argument
 from kronfill.kernels import Kernel, as_kernel, rbf
 from kronfill.kernels.algebra import Normalized, Parts, Scaled
 from kronfill.kernels.base import inherited
+from kronfill.kernels.columns.single_columns import FingerprintEncoder, KmerEncoder
 from kronfill.kernels.features import FeatureKernel
 from kronfill.kernels.given import Precomputed
 from kronfill.kernels.mapped import FeatureMap, Mapped, SimilarityRows
-from kronfill.kernels.single_columns import FingerprintEncoder, KmerEncoder
 from kronfill.kernels.sources import SourceKernel
 from kronfill.kernels.stationary import RBF
 from kronfill.kernels.stretching import (

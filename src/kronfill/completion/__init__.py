@@ -5,8 +5,8 @@ answers by label. Tables that are not in memory are completed where they are
 (:class:`StreamedCompletion`). Methods themselves are in :mod:`kronfill.estimators`.
 """
 
-from kronfill.completion.streamed_problem import StreamedProblem
-from kronfill.completion.streamed_table import StreamedCompletion, complete_streamed
+from kronfill.completion.streamed.problem import StreamedProblem
+from kronfill.completion.streamed.table import StreamedCompletion, complete_streamed
 from kronfill.completion.table import Completion, complete
 
 __all__ = ["Completion", "StreamedCompletion", "StreamedProblem", "complete", "complete_streamed"]

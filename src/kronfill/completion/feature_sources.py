@@ -12,11 +12,9 @@ from kronfill.data.amounts import count_of
 from kronfill.data.reading.column_kinds import PLAIN, FeatureKind, feature_words, recognise
 from kronfill.errors import FeatureError, ParameterError, argument
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.dates import date_parts
-from kronfill.kernels.dotproduct import Linear, Tanimoto
-from kronfill.kernels.features import FeatureTable
-from kronfill.kernels.gaps import gappy_rbf
-from kronfill.kernels.single_columns import (
+from kronfill.kernels.columns.dates import date_parts
+from kronfill.kernels.columns.gaps import gappy_rbf
+from kronfill.kernels.columns.single_columns import (
     BITS,
     LENGTHS,
     RADIUS,
@@ -27,6 +25,8 @@ from kronfill.kernels.single_columns import (
     SingleColumn,
     column_table,
 )
+from kronfill.kernels.dotproduct import Linear, Tanimoto
+from kronfill.kernels.features import FeatureTable
 from kronfill.kernels.sources import UNKNOWN, SourceKernel
 
 __all__ = ["IMPUTE", "Source", "date_sources", "feature_sources"]

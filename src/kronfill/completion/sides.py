@@ -25,10 +25,10 @@ from kronfill.estimators.base import fitted_kernels
 from kronfill.estimators.imc import feature_tables
 from kronfill.kernels import Kernel
 from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
-from kronfill.kernels.dates import are_dates
-from kronfill.kernels.encoding import ColumnEncoder, FrameEncoder
+from kronfill.kernels.columns.dates import are_dates
+from kronfill.kernels.columns.encoding import ColumnEncoder, FrameEncoder
+from kronfill.kernels.columns.gaps import GappyEncoder
 from kronfill.kernels.features import FeatureKernel
-from kronfill.kernels.gaps import GappyEncoder
 from kronfill.kernels.given import Constant, Identity
 from kronfill.kernels.sources import SourceKernel
 from kronfill.kernels.thin import Thin, thin

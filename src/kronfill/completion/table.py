@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from kronfill._optional import needed
 from kronfill._progress import as_progress, told_to
 from kronfill.completion import certified
+from kronfill.completion.answers.plots import Plots
+from kronfill.completion.answers.questions import Questions
 from kronfill.completion.certified import certify_new_items, check_certify
-from kronfill.completion.details import BLOCK_FLOATS, STATUS, best_lines
 from kronfill.completion.effort import Effort
+from kronfill.completion.entries.details import BLOCK_FLOATS, STATUS, best_lines
 from kronfill.completion.likelihood import MEANINGS, likelihood_of, method_words
-from kronfill.completion.plots import Plots
 from kronfill.completion.problem import METHODS, CompletionProblem, labelled
-from kronfill.completion.questions import Questions
 from kronfill.completion.sides import NOTHING
-from kronfill.completion.streamed_table import StreamedCompletion, complete_streamed
+from kronfill.completion.streamed.table import StreamedCompletion, complete_streamed
 from kronfill.completion.tables import as_entries, with_coordinates, with_labels
 from kronfill.completion.values import as_range, value_words
 from kronfill.data import Observations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from kronfill.auto.plan import Plan
     from kronfill.bounds import Certificate
     from kronfill.bounds.new_rows import NewItemsCertificate
-    from kronfill.completion.comparison import Comparison
-    from kronfill.completion.evaluation import Evaluation
+    from kronfill.completion.judging.comparison import Comparison
+    from kronfill.completion.judging.evaluation import Evaluation
 
 __all__ = ["METHODS", "STATUS", "Completion", "complete"]
 
@@ -565,10 +565,10 @@ class Completion(Plots, Questions):
         ['KKMCEX', 'KMC', 'MC', 'auto', 'effects']
         """
         if self.likelihood != "gaussian":
-            from kronfill.completion.evaluation import evaluate
+            from kronfill.completion.judging.evaluation import evaluate
 
             return evaluate(self, seed=seed, progress=progress)
-        from kronfill.completion.comparison import compare
+        from kronfill.completion.judging.comparison import compare
 
         return compare(self, folds=folds, seed=seed, progress=progress)
 
@@ -593,7 +593,7 @@ class Completion(Plots, Questions):
         True
         """
         if self._parts is None:
-            from kronfill.completion.parts import parts_frame
+            from kronfill.completion.answers.parts import parts_frame
 
             self._parts = parts_frame(self.model)
         return self._parts

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
-from kronfill.completion.intervals import Intervals
+from kronfill.completion.entries.intervals import Intervals
 from kronfill.errors import ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor
 from kronfill.estimators.bayesian_kmc import BayesianKMC

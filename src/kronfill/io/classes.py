@@ -48,7 +48,7 @@ from kronfill.auto.sources import FactorMap, WeightedSources
 from kronfill.auto.weights import LearnedWeights
 from kronfill.bounds import Certificate, NewItemsCertificate
 from kronfill.completion import Completion
-from kronfill.completion.intervals import Calibrated
+from kronfill.completion.entries.intervals import Calibrated
 from kronfill.core.low_rank import LowRankFactor
 from kronfill.data import Observations
 from kronfill.data.reading.frames import is_frame
@@ -111,11 +111,17 @@ from kronfill.io.certificates import CERTIFICATES
 from kronfill.io.records import Record
 from kronfill.kernels.algebra import Normalized, Product, Scaled, Sum
 from kronfill.kernels.base import Kernel
+from kronfill.kernels.columns.encoding import ArrayEncoder, FrameEncoder
+from kronfill.kernels.columns.gaps import CompletenessEncoder, GappyEncoder
+from kronfill.kernels.columns.single_columns import (
+    BagEncoder,
+    DateEncoder,
+    FingerprintEncoder,
+    KmerEncoder,
+)
 from kronfill.kernels.dotproduct import Linear, Polynomial, Tanimoto
-from kronfill.kernels.encoding import ArrayEncoder, FrameEncoder
 from kronfill.kernels.features import FeatureTable
 from kronfill.kernels.functions import FunctionKernel
-from kronfill.kernels.gaps import CompletenessEncoder, GappyEncoder
 from kronfill.kernels.given import Constant, Identity, Precomputed
 from kronfill.kernels.graphs.laplacian import (
     Diffusion,
@@ -125,12 +131,6 @@ from kronfill.kernels.graphs.laplacian import (
 )
 from kronfill.kernels.graphs.nodes import GraphKernel, GraphSection, SparseGraphKernel
 from kronfill.kernels.mapped import Mapped, SimilarityRows
-from kronfill.kernels.single_columns import (
-    BagEncoder,
-    DateEncoder,
-    FingerprintEncoder,
-    KmerEncoder,
-)
 from kronfill.kernels.sources import SourceKernel
 from kronfill.kernels.stationary import RBF, Matern, Periodic
 from kronfill.kernels.thin import Thin

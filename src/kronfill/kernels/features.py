@@ -15,7 +15,7 @@ from kronfill.data.arrays import frozen, nbytes_of
 from kronfill.data.reading.frames import as_pandas, frame_labels, is_frame
 from kronfill.errors import FeatureError
 from kronfill.kernels.base import Kernel
-from kronfill.kernels.encoding import (
+from kronfill.kernels.columns.encoding import (
     KINDS,
     ArrayEncoder,
     ColumnEncoder,

@@ -15,8 +15,8 @@ from kronfill._types import Floats, Index
 from kronfill.data.reading.column_kinds import place_columns
 from kronfill.kernels.algebra import Product, Scaled
 from kronfill.kernels.base import Kernel
+from kronfill.kernels.columns.gaps import GappyEncoder
 from kronfill.kernels.dotproduct import Linear
-from kronfill.kernels.gaps import GappyEncoder
 from kronfill.kernels.mapped import Mapped
 from kronfill.kernels.sources import SourceKernel
 from kronfill.kernels.stationary import RBF, Matern, median_distance
@@ -134,7 +134,7 @@ def localized(kernel: Kernel) -> Kernel | None:
     Examples
     --------
     >>> import pandas as pd
-    >>> from kronfill.kernels.gaps import gappy_rbf
+    >>> from kronfill.kernels.columns.gaps import gappy_rbf
     >>> from kronfill.kernels.stretching import localized
     >>> docks = pd.DataFrame({"lat": [1.0, 2.0, 2.0], "lon": [5.0, 5.0, 4.0], "size": [9, 1, 5]})
     >>> localized(gappy_rbf(docks)).to_array().round(2)

@@ -6,8 +6,8 @@ this room but of :mod:`kronfill.completion`, whose names are here for convenienc
 certificates (:mod:`kronfill.bounds`) or the page of the paper's figure (:mod:`kronfill.paper`).
 """
 
-from kronfill.completion.evaluation import Evaluation, evaluate
-from kronfill.completion.scores import HiddenEntries
+from kronfill.completion.judging.evaluation import Evaluation, evaluate
+from kronfill.completion.judging.scores import HiddenEntries
 from kronfill.report.write import write_report
 
 __all__ = ["Evaluation", "HiddenEntries", "evaluate", "write_report"]

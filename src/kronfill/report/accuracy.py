@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._types import Floats
-from kronfill.completion.evaluation import Evaluation
-from kronfill.completion.scores import HiddenEntries
+from kronfill.completion.judging.evaluation import Evaluation
+from kronfill.completion.judging.scores import HiddenEntries
 from kronfill.report.content import Accuracy, Calibration, Part
 
 __all__ = ["POINTS", "accuracy", "calibration"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kronfill._progress import ShareProgress
-from kronfill.completion.evaluation import Evaluation, evaluate
+from kronfill.completion.judging.evaluation import Evaluation, evaluate
 from kronfill.report.accuracy import accuracy
 from kronfill.report.cells import MOST, table_cells, widths
 from kronfill.report.content import Report

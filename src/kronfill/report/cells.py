@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kronfill._types import Floats, Index
-from kronfill.completion.intervals import Intervals
+from kronfill.completion.entries.intervals import Intervals
 from kronfill.data import Observations
 from kronfill.report.blocks import edges, filled_means, item_means, observed_share
 from kronfill.report.content import Cells

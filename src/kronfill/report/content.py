@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from kronfill.completion.groups import GroupCoverage
-from kronfill.completion.scores import Score
+from kronfill.completion.entries.groups import GroupCoverage
+from kronfill.completion.judging.scores import Score
 from kronfill.selection.ranking import RankingFigures
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.completion.evaluation import FOLDS, counted
+from kronfill.completion.judging.evaluation import FOLDS, counted
 from kronfill.data import Observations
 from kronfill.errors import EmptyDataError
 from kronfill.estimators.base import (

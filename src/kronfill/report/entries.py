@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kronfill.completion.evaluation import Evaluation
-from kronfill.completion.intervals import Intervals
+from kronfill.completion.entries.intervals import Intervals
+from kronfill.completion.judging.evaluation import Evaluation
 from kronfill.completion.likelihood import likelihood_of
 from kronfill.completion.values import is_scaled
 from kronfill.data import Observations

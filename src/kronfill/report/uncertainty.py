@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kronfill.completion.evaluation import Evaluation
-from kronfill.completion.intervals import (
+from kronfill.completion.entries.intervals import (
     ENOUGH,
     Calibrated,
     Gaussian,
@@ -14,6 +13,7 @@ from kronfill.completion.intervals import (
     NoIntervals,
     std_work,
 )
+from kronfill.completion.judging.evaluation import Evaluation
 from kronfill.completion.values import base_of
 from kronfill.estimators.gaussian_process.regressor import GaussianProcessRegressor
 from kronfill.report.content import Uncertainty

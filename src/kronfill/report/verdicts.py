@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kronfill.completion.evaluated import QUESTIONS, Evaluation
+from kronfill.completion.judging.evaluated import QUESTIONS, Evaluation
 from kronfill.data.amounts import count_of
 from kronfill.report.accuracy import accuracy
 from kronfill.report.html.formats import Numbers

@@ -7,7 +7,7 @@ from typing import Any
 
 from kronfill._atomic import written_whole
 from kronfill._progress import ShareProgress
-from kronfill.completion.evaluation import Evaluation
+from kronfill.completion.judging.evaluation import Evaluation
 from kronfill.errors import StorageError
 from kronfill.report.build import build
 from kronfill.report.html.page import page

@@ -25,7 +25,7 @@ from kronfill.cli.session import Session
 from kronfill.cli.table_argument import check_fits, find_table, is_parquet
 from kronfill.cli.targets import OutputFiles, OutputOptions
 from kronfill.completion.certified import check_certify
-from kronfill.completion.details import check_level
+from kronfill.completion.entries.details import check_level
 from kronfill.completion.likelihood import MEANINGS
 from kronfill.data.amounts import count_of, duration_of, size_of
 from kronfill.errors import ParameterError

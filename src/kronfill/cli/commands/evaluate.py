@@ -16,8 +16,8 @@ from kronfill.cli.outputs import check_outputs, write_table
 from kronfill.cli.session import Session
 
 if TYPE_CHECKING:
-    from kronfill.completion.comparison import Comparison
-    from kronfill.completion.evaluation import Evaluation
+    from kronfill.completion.judging.comparison import Comparison
+    from kronfill.completion.judging.evaluation import Evaluation
 
 __all__ = ["evaluate"]
 
@@ -56,7 +56,7 @@ def evaluate(
         tables = read_tables(session, table, reading, sides)
         problem = tables.problem(**model.settings, unmatched=sides.unmatched)
         say_matches(session, problem, sides.unmatched)
-        from kronfill.completion.evaluation import cross_validate
+        from kronfill.completion.judging.evaluation import cross_validate
         from kronfill.report.verdicts import plain_verdicts
 
         estimator = problem.prepared()
@@ -68,7 +68,7 @@ def evaluate(
                 "folds": folds, "seed": model.seed, "progress": with_time_left(say)
             }  # fmt: skip
             if problem.method == "auto" and problem.likelihood == "gaussian":
-                from kronfill.completion.comparison import compare_methods
+                from kronfill.completion.judging.comparison import compare_methods
 
                 compared = compare_methods(problem.compared(), problem.observations, **how)
                 found = compared.first
@@ -138,8 +138,8 @@ _SHOWN = {
 
 def _beside(scores: list[dict[str, Any]], compared: Comparison) -> list[dict[str, Any]]:
     """With lines for the other methods after that of the first."""
-    from kronfill.completion.comparison import EFFECTS
-    from kronfill.completion.evaluated import NO_SCORES, RULES
+    from kronfill.completion.judging.comparison import EFFECTS
+    from kronfill.completion.judging.evaluated import NO_SCORES, RULES
 
     measured = {(line["question"], line["method"]): line for line in compared.lines()}
     lines: list[dict[str, Any]] = []

@@ -198,7 +198,7 @@ def _newcomers(
     impute: str,
 ) -> Any:
     """What is known about new rows or columns, read as it was for the known ones."""
-    from kronfill.completion.newcomers import newcomers, ways_to_describe
+    from kronfill.completion.answers.newcomers import newcomers, ways_to_describe
     from kronfill.completion.sides import feature_categories, some_of
 
     if not files:

@@ -17,8 +17,8 @@ from kronfill.cli.progress import PassProgress
 from kronfill.cli.session import Session
 from kronfill.cli.table_argument import TableArgument, is_parquet
 from kronfill.cli.targets import OutputOptions
-from kronfill.completion.streamed_problem import StreamedProblem
-from kronfill.completion.streamed_table import StreamedCompletion
+from kronfill.completion.streamed.problem import StreamedProblem
+from kronfill.completion.streamed.table import StreamedCompletion
 from kronfill.data.reading.entry_files import Roles, are_numbers
 from kronfill.errors import ParameterError
 from kronfill.streaming.distributed import Distributed

@@ -12,7 +12,14 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from kronfill._types import Floats, Index
-from kronfill.completion.evaluation import KINDS, LEAST, counted, doubt_of, kinds_of, warn_of
+from kronfill.completion.judging.evaluation import (
+    KINDS,
+    LEAST,
+    counted,
+    doubt_of,
+    kinds_of,
+    warn_of,
+)
 from kronfill.completion.likelihood import likelihood_of, possible_ends, recorded
 from kronfill.data import Observations
 from kronfill.data.amounts import count_of

@@ -19,7 +19,7 @@ from kronfill._types import Floats
 from kronfill.data.reading.column_kinds import as_days, labels_in, separator_of, word_list
 from kronfill.data.reading.frames import as_pandas, frame_labels, is_frame
 from kronfill.errors import FeatureError
-from kronfill.kernels.encoding import ColumnEncoder, columns_of
+from kronfill.kernels.columns.encoding import ColumnEncoder, columns_of
 from kronfill.kernels.features import FeatureTable
 
 __all__ = [

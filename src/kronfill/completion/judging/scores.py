@@ -147,7 +147,7 @@ def score(
     Examples
     --------
     >>> import numpy as np
-    >>> from kronfill.completion.scores import score
+    >>> from kronfill.completion.judging.scores import score
     >>> score(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])).rmse
     0.0
     >>> score(np.array([0.0, 1.0, 1.0]), np.array([0.2, 0.1, 0.9]), "bernoulli").auc

@@ -14,9 +14,9 @@ from sklearn.metrics import (
 )
 
 import kronfill as kf
-from kronfill.completion.drawn_zeros import with_drawn_zeros
-from kronfill.completion.evaluation import cross_validate, evaluate
-from kronfill.completion.scores import HiddenEntries, joined_entries, score
+from kronfill.completion.judging.drawn_zeros import with_drawn_zeros
+from kronfill.completion.judging.evaluation import cross_validate, evaluate
+from kronfill.completion.judging.scores import HiddenEntries, joined_entries, score
 from kronfill.estimators.folds import Fold
 
 RNG = np.random.default_rng(0)

@@ -32,10 +32,10 @@ from kronfill.estimators import MC
 from kronfill.estimators.base import inner_method
 from kronfill.estimators.imc import feature_tables
 from kronfill.kernels import Kernel, Parts
-from kronfill.kernels.dates import are_dates
+from kronfill.kernels.columns.dates import are_dates
+from kronfill.kernels.columns.single_columns import DateEncoder
 from kronfill.kernels.given import Constant, Identity, SimilarityKernel
 from kronfill.kernels.new_items import check_possible, similarities, too_similar
-from kronfill.kernels.single_columns import DateEncoder
 from kronfill.kernels.sources import NewItems
 
 __all__ = ["Newcomers", "given_kernel", "knows_nothing", "newcomers", "ways_to_describe"]

@@ -17,10 +17,10 @@ from sklearn.base import clone
 
 from kronfill._progress import ProgressPrinter, ShareProgress, TimeLeft
 from kronfill._types import Index
-from kronfill.completion.drawn_zeros import with_drawn_zeros
-from kronfill.completion.evaluated import KINDS, QUESTIONS, Evaluation
+from kronfill.completion.judging.drawn_zeros import with_drawn_zeros
+from kronfill.completion.judging.evaluated import KINDS, QUESTIONS, Evaluation
+from kronfill.completion.judging.scores import HiddenEntries, Score, joined_entries, score
 from kronfill.completion.likelihood import likelihood_of, method_words, recorded
-from kronfill.completion.scores import HiddenEntries, Score, joined_entries, score
 from kronfill.data import Observations
 from kronfill.errors import ConvergenceWarning, DataError, ParameterError
 from kronfill.estimators.base import MatrixRegressor
@@ -134,7 +134,7 @@ def cross_validate(
     Examples
     --------
     >>> import numpy as np, kronfill as kf
-    >>> from kronfill.completion.evaluation import cross_validate
+    >>> from kronfill.completion.judging.evaluation import cross_validate
     >>> x = np.linspace(0, 1, 12)
     >>> kernel = kf.kernels.rbf(x, length_scale=0.5) + kf.kernels.constant(12)
     >>> obs = kf.Observations.from_matrix(np.sin(3 * x)[:, None] + np.cos(3 * x)[None, :])
@@ -194,7 +194,7 @@ def hold_out(model: MatrixRegressor, observations: Observations, seed: int = 0) 
     Examples
     --------
     >>> import numpy as np, kronfill as kf
-    >>> from kronfill.completion.evaluation import hold_out
+    >>> from kronfill.completion.judging.evaluation import hold_out
     >>> model = kf.complete(np.add.outer(np.arange(20.0), np.arange(15.0)), method="mc").model
     >>> hold_out(model, model.observations_).scheme
     'hold-out'

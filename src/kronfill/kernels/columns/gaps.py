@@ -24,8 +24,8 @@ from kronfill._types import Floats
 from kronfill.data.reading.column_kinds import code_text
 from kronfill.data.reading.frames import frame_labels
 from kronfill.kernels.base import Kernel
+from kronfill.kernels.columns.encoding import KINDS, ColumnEncoder, FrameEncoder, columns_of
 from kronfill.kernels.dotproduct import Linear
-from kronfill.kernels.encoding import KINDS, ColumnEncoder, FrameEncoder, columns_of
 from kronfill.kernels.features import FeatureTable
 from kronfill.kernels.stationary import RBF
 

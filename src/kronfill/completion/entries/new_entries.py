@@ -9,7 +9,8 @@ import numpy as np
 
 from kronfill._optional import needed
 from kronfill._types import Floats, Index
-from kronfill.completion.details import (
+from kronfill.completion.answers.newcomers import Newcomers, newcomers
+from kronfill.completion.entries.details import (
     BLOCK_FLOATS,
     CHUNK,
     STATUS,
@@ -17,9 +18,8 @@ from kronfill.completion.details import (
     check_level,
     interval_names,
 )
-from kronfill.completion.intervals import Intervals
+from kronfill.completion.entries.intervals import Intervals
 from kronfill.completion.likelihood import level_names
-from kronfill.completion.newcomers import Newcomers, newcomers
 from kronfill.completion.tables import with_labels
 from kronfill.errors import ParameterError, argument
 

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 import kronfill as kf
 from kronfill.auto.plan import Plan
-from kronfill.completion.comparison import compare_methods, compared_methods
-from kronfill.completion.evaluation import cross_validate
+from kronfill.completion.judging.comparison import compare_methods, compared_methods
+from kronfill.completion.judging.evaluation import cross_validate
 from kronfill.errors import ConvergenceWarning
 
 X = np.linspace(0, 1, 18)

@@ -12,9 +12,9 @@ from scipy.optimize import nnls
 
 from kronfill._optional import needed
 from kronfill._types import Floats, Index
-from kronfill.completion.details import STATUS, check_level
-from kronfill.completion.evaluation import counted
-from kronfill.completion.new_entries import NewEntries
+from kronfill.completion.entries.details import STATUS, check_level
+from kronfill.completion.entries.new_entries import NewEntries
+from kronfill.completion.judging.evaluation import counted
 from kronfill.completion.sides import encoders_by_axis
 from kronfill.completion.values import in_units, unscaled
 from kronfill.data import Observations
@@ -23,7 +23,7 @@ from kronfill.errors import ParameterError, argument
 from kronfill.estimators.base import MatrixRegressor, check_rank
 from kronfill.estimators.choices import kept
 from kronfill.estimators.folds import left_out
-from kronfill.kernels.single_columns import DateEncoder
+from kronfill.kernels.columns.single_columns import DateEncoder
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -173,7 +173,7 @@ def next_dates(labels: Any, periods: int) -> Any:
 
     Examples
     --------
-    >>> from kronfill.completion.forecasts import next_dates
+    >>> from kronfill.completion.answers.forecasts import next_dates
     >>> list(next_dates(["2024-01-31", "2024-02-29", "2024-03-31"], 2))
     ['2024-04-30', '2024-05-31']
     >>> list(next_dates(["2024-01-01 00:00", "2024-01-01 06:00", "2024-01-01 18:00"], 1))

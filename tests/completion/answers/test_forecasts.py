@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import kronfill as kf
-from kronfill.completion.forecasts import next_dates, rolled_errors
+from kronfill.completion.answers.forecasts import next_dates, rolled_errors
 from kronfill.data.reading.column_kinds import as_days
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from kronfill._optional import needed
 from kronfill._types import Floats, Index
-from kronfill.completion.groups import GroupCoverage, coverage_by, grouping
-from kronfill.completion.intervals import NAMES, Calibrated, Intervals, intervals_for
+from kronfill.completion.entries.groups import GroupCoverage, coverage_by, grouping
+from kronfill.completion.entries.intervals import NAMES, Calibrated, Intervals, intervals_for
 from kronfill.completion.likelihood import level_names
 from kronfill.completion.values import InOriginalUnits, base_of, is_scaled, unscaled
 from kronfill.data import Observations

@@ -18,7 +18,7 @@ from kronfill._progress import ShareProgress, silent, told_to
 from kronfill._types import Floats, Index
 from kronfill.auto.model import AutoMC
 from kronfill.auto.sources import MANY, THIN_RANK
-from kronfill.completion.evaluation import (
+from kronfill.completion.judging.evaluation import (
     FOLDS,
     FOLDS_LIMIT,
     KINDS,

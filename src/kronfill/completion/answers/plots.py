@@ -9,9 +9,9 @@ import numpy as np
 
 from kronfill._optional import needed
 from kronfill._types import Floats, Index
-from kronfill.completion.details import STATUS
-from kronfill.completion.evaluation import evaluate
-from kronfill.completion.forecasts import Forecasts, dated_axis
+from kronfill.completion.answers.forecasts import Forecasts, dated_axis
+from kronfill.completion.entries.details import STATUS
+from kronfill.completion.judging.evaluation import evaluate
 from kronfill.data.amounts import count_of
 from kronfill.errors import ParameterError, argument
 

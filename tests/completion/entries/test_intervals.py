@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 import kronfill as kf
-from kronfill.completion.evaluation import evaluate
-from kronfill.completion.intervals import (
+from kronfill.completion.entries.intervals import (
     ENOUGH,
     NAMES,
     Calibrated,
@@ -18,6 +17,7 @@ from kronfill.completion.intervals import (
     NoIntervals,
     intervals_for,
 )
+from kronfill.completion.judging.evaluation import evaluate
 from kronfill.errors import KronfillWarning, ParameterError
 from kronfill.estimators.conformal.scales import ConstantScale, StdScale
 
@@ -165,7 +165,7 @@ def test_the_default_chooses_anew_without_what_is_hidden_where_there_is_little(m
     assert anew.choice is None
     assert anew.observations_.m < done.model.observations_.m
     del done._calibrated
-    monkeypatch.setattr("kronfill.completion.intervals.FEW_TO_CHOOSE_FROM", 10)
+    monkeypatch.setattr("kronfill.completion.entries.intervals.FEW_TO_CHOOSE_FROM", 10)
     as_chosen = done.intervals_for(0, "calibrated").part(0).model
     assert as_chosen.choice is done.model.choice_
 
@@ -234,7 +234,7 @@ def test_weights_that_say_nothing_are_warned_of(monkeypatch):
     done = kf.complete(seen + rng.random(seen.shape), method="mc", rank=1, mu=1.0)
     pair = [tuple(np.argwhere(np.isnan(seen))[-1])]
     done.details(pair)  # no warning
-    monkeypatch.setattr("kronfill.completion.intervals.FEW_EFFECTIVE", 1e6)
+    monkeypatch.setattr("kronfill.completion.entries.intervals.FEW_EFFECTIVE", 1e6)
     with pytest.warns(KronfillWarning, match="not to be relied on: the mask is so uneven"):
         kf.complete(seen + rng.random(seen.shape), method="mc", rank=1, mu=1.0).details(pair)
 

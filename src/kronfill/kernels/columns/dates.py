@@ -48,7 +48,7 @@ def date_parts(table: FeatureTable) -> dict[str, Kernel]:
     Examples
     --------
     >>> from kronfill.kernels import FeatureTable
-    >>> from kronfill.kernels.dates import date_parts
+    >>> from kronfill.kernels.columns.dates import date_parts
     >>> hours = FeatureTable.from_data([[k / 24] for k in range(24 * 20)])
     >>> list(date_parts(hours))
     ['trend', 'day', 'week']

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 
 from kronfill._types import Floats
-from kronfill.completion.details import EntryDetails
+from kronfill.completion.entries.details import EntryDetails
 from kronfill.completion.likelihood import likelihood_of
 from kronfill.errors import ParameterError
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from kronfill._optional import needed
 from kronfill._types import Index
-from kronfill.completion.details import BLOCK_FLOATS, CHUNK, STATUS, best_lines
-from kronfill.completion.intervals import Intervals, NoIntervals
-from kronfill.completion.new_entries import NewEntries
+from kronfill.completion.entries.details import BLOCK_FLOATS, CHUNK, STATUS, best_lines
+from kronfill.completion.entries.intervals import Intervals, NoIntervals
+from kronfill.completion.entries.new_entries import NewEntries
 from kronfill.completion.sides import kernel_of
-from kronfill.completion.streamed_problem import StreamedProblem
+from kronfill.completion.streamed.problem import StreamedProblem
 from kronfill.data import Labels
 from kronfill.errors import ParameterError, argument
 from kronfill.estimators.base import check_rank

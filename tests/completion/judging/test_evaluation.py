@@ -10,9 +10,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import kronfill as kf
-from kronfill.completion import evaluation
-from kronfill.completion.evaluation import KINDS, cross_validate, evaluate, hold_out, score
-from kronfill.completion.intervals import Calibrated
+from kronfill.completion.entries.intervals import Calibrated
+from kronfill.completion.judging import evaluation
+from kronfill.completion.judging.evaluation import KINDS, cross_validate, evaluate, hold_out, score
 from kronfill.errors import ConvergenceWarning, ParameterError
 from kronfill.report.accuracy import accuracy
 from kronfill.report.html.formats import Numbers

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from kronfill._optional import needed
-from kronfill.completion.groups import GroupCoverage
-from kronfill.completion.scores import HiddenEntries
+from kronfill.completion.entries.groups import GroupCoverage
+from kronfill.completion.judging.scores import HiddenEntries
 from kronfill.selection.ranking import RankingFigures
 
 if TYPE_CHECKING:
