@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import kronfill as kf
 from kronfill.errors import DataError
@@ -147,7 +148,8 @@ def test_certificates_of_bixi_are_short_and_hold():
     (row,) = result["rows"]
     assert row["truth"] <= row["value"] < row["by_class"]
     assert row["margin"] < 0.5 * row["classical"]
-    assert all(one["failed"] <= 0.064 for one in result["failures"])
+    few = binom.ppf(0.999, 100, 0.05) / 100  # what chance allows of so few draws
+    assert all(one["failed"] <= few for one in result["failures"])
     assert sum(one["losses"].startswith("new rows: ") for one in result["failures"]) == 6
     assert "| BIXI | 1,500 | 150 |" in certificates.table(result)
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import kronfill as kf
+from kronfill.report import evaluate
 
 mpl.use("Agg")
 
@@ -43,7 +44,7 @@ def test_the_table_tells_observed_filled_and_extrapolated_apart(done):
 
 def test_errors_are_those_of_the_evaluation(done):
     ax = done.plot("errors")
-    found = kf.completion.evaluation.evaluate(done).parts
+    found = evaluate(done).parts
     drawn = {line.get_label().split(":")[0]: line for line in ax.lines[:-1]}
     assert list(drawn) == ["missing entries", "new rows", "new columns"]
     np.testing.assert_allclose(drawn["new rows"].get_ydata(), found["row"].predicted)

@@ -19,7 +19,7 @@ from kronfill.report.html.formats import Numbers
 from kronfill.report.verdicts import part_verdict
 from kronfill.selection import EntryKFold, RowKFold
 
-from ..report.conftest import completed
+from ...report.conftest import completed
 
 X = np.linspace(0, 1, 12)
 KERNEL = kf.kernels.rbf(X, length_scale=0.5) + kf.kernels.constant(12)

@@ -78,9 +78,6 @@ class ConformalRegressor(Wrapping):
         probability is learned from which entries of the training part are, by row and column
         effects, popularities, or effects and the kernels of the method; entries count by their
         odds of being missing, the one asked about by its own.
-    mask_kernels : pair of Kernel or array-like, optional
-        What ``mask="kernel"`` follows, None for an axis of which nothing is known: for methods that
-        have no kernels, whose mask may follow side information all the same.
     scores : {"absolute", "normalised", "auto"}, default="absolute"
         What widths follow, for "split" only: nothing; the standard deviation of the method
         (KKMCEX, RRMCEX, BayesianKMC; for the others what few observations leave open in their
@@ -91,6 +88,9 @@ class ConformalRegressor(Wrapping):
         or a label for each row and each column (None for either). For "split" only.
     new : {"refuse", "split", "jackknife+"}, default="refuse"
         Intervals for rows and columns without observations, see Notes.
+    mask_kernels : pair of Kernel or array-like, optional
+        What ``mask="kernel"`` follows, None for an axis of which nothing is known: for methods that
+        have no kernels, whose mask may follow side information all the same.
 
     Attributes
     ----------
