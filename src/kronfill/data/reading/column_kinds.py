@@ -1,7 +1,7 @@
 """What the columns of a table of features hold: numbers, categories, lists of labels, text, ...
 
-The rules look at the values, and at names for codes and identifiers only. Whoever knows better says
-so (``kinds=``, ``--as``); what was found is told in words either way.
+The rules look at the values, and at names for codes, identifiers, molecules and sequences only.
+Whoever knows better says so (``kinds=``, ``--as``); what was found is told in words either way.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ PROSE = 2.0
 """Words from which on, on average, different texts are told apart by their words."""
 SAMPLE = 5000
 """Values that are looked at, of more a random sample."""
-LONG_SEQUENCE = 20
-"""Letters of a protein or a nucleotide sequence, at least."""
+LONG_SEQUENCE, SHORT_SEQUENCE = 20, 6
+"""Letters of a protein or a nucleotide sequence, at least; the second where it is called so."""
 
 _CODE = re.compile(
     r"(^|[_\W])(zip|zip_?code|post_?code|postal(_?code)?|plz|area_?code)($|[_\W])", re.IGNORECASE
 )
 _IDENTIFIER = re.compile(r"((^|[_\W])(id|uuid|guid|key)|[a-z]I[dD])$")
+_MOLECULE = re.compile(r"smiles|molecule", re.IGNORECASE)
+_SEQUENCE = re.compile(r"sequence|fasta|peptide", re.IGNORECASE)
 _WORD = re.compile(r"\w\w+")
 _ATOMS = re.compile(r"(\[[^\[\]\s]+\]|Br|Cl|[BCNOPSFI]|[bcnops]|[()=#\-+\\/:~.*$]|%\d\d|\d)+")
 _BONDS = re.compile(r"[()=#\d\[]")
@@ -178,10 +180,10 @@ def _guess_text(name: Any, all_texts: Any) -> str:
     texts = _some(all_texts)
     if texts.str.fullmatch(_ISO).all():
         return "date"
-    sequence = _sequence_kind(texts)
+    sequence = _sequence_kind(name, texts)
     if sequence:
         return sequence
-    if _are_smiles(texts):
+    if _are_smiles(name, texts):
         return "smiles"
     if separator_of(texts):
         return "labels"
@@ -244,9 +246,10 @@ def word_list(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def _sequence_kind(texts: Any) -> str | None:
+def _sequence_kind(name: Any, texts: Any) -> str | None:
     """Whether these are nucleotide or protein sequences."""
-    if texts.str.len().median() < LONG_SEQUENCE or texts.nunique() < 2:
+    least = SHORT_SEQUENCE if _SEQUENCE.search(str(name)) else LONG_SEQUENCE
+    if texts.str.len().median() < least or texts.nunique() < 2:
         return None
     stripped = texts.str.strip()
     if stripped.str.fullmatch(_NUCLEOTIDE).all():
@@ -256,12 +259,12 @@ def _sequence_kind(texts: Any) -> str | None:
     return "protein" if stripped.str.fullmatch(_PROTEIN).all() else None
 
 
-def _are_smiles(texts: Any) -> bool:
+def _are_smiles(name: Any, texts: Any) -> bool:
     """Whether these are molecules: atoms and bonds only, and more than a plain word."""
-    if texts.str.len().median() < 5 or not texts.str.fullmatch(_ATOMS).all():
+    if not texts.str.fullmatch(_ATOMS).all() or not texts.str.contains(r"[BCNOPSFIbcnops]").all():
         return False
-    atoms = texts.str.contains(r"[BCNOPSFIbcnops]")
-    return bool(atoms.all() and texts.str.contains(_BONDS).mean() > 0.5)
+    long = texts.str.len().median() >= 5 and texts.str.contains(_BONDS).mean() > 0.5
+    return bool(long or _MOLECULE.search(str(name)))
 
 
 def code_text(value: Any) -> str:

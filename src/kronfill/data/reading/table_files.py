@@ -17,11 +17,12 @@ from typing import IO, Any
 from kronfill._optional import needed
 from kronfill.data.amounts import count_of
 from kronfill.data.reading.file_table import FileTable, label_text
+from kronfill.data.reading.string_files import fasta_items, smiles_items
 from kronfill.errors import DataError
 
 __all__ = ["FORMATS", "open_file"]
 
-FORMATS = ("CSV", "TSV", "Parquet", "Feather", "Excel")
+FORMATS = ("CSV", "TSV", "Parquet", "Feather", "Excel", "FASTA", "SMILES")
 SEPARATORS = ",;\t|"
 BLOCK = 64 * 2**20
 """Bytes of text that are parsed together; a line must not be longer."""
@@ -30,6 +31,7 @@ _SUFFIXES = {
     ".parquet": "Parquet", ".pq": "Parquet", ".feather": "Feather", ".arrow": "Feather",
     ".ipc": "Feather", ".xlsx": "Excel", ".xlsm": "Excel", ".xls": "Excel",
 }  # fmt: skip
+_SMILES = (".smi", ".smiles")
 _COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 
@@ -41,7 +43,8 @@ def open_file(path: str | Path, sheet: str | None = None) -> FileTable:
     ----------
     path : str or Path
         A text file with a header line (separated by commas, semicolons, tabs or bars; it may be
-        compressed with gzip), a Parquet, Feather (Arrow) or Excel file.
+        compressed with gzip), a Parquet, Feather (Arrow) or Excel file; sequences in FASTA format,
+        or molecules with their names in a file called .smi, become a table of names and strings.
     sheet : str, optional
         Sheet of an Excel file; the first by default.
 
@@ -72,7 +75,7 @@ def open_file(path: str | Path, sheet: str | None = None) -> FileTable:
         msg = f"{path} is not an Excel file: only those have sheets, got the sheet {sheet!r}."
         raise DataError(msg)
     if kind == "CSV":
-        table = _read_text(path)
+        table = _read_strings(path) or _read_text(path)
     elif kind == "Excel":
         table = _read_excel(path, sheet)
     else:
@@ -141,6 +144,29 @@ def _read_text(path: Path) -> FileTable:
     words += " with decimal commas" if comma else ""
     names = [name.strip() for name in columns.column_names]
     return FileTable(path, words, names, columns, separator, "," if comma else ".")
+
+
+def _read_strings(path: Path) -> FileTable | None:
+    """A FASTA or SMILES file as a table of two columns; None for other text."""
+    import pyarrow as pa
+
+    try:
+        with _opened(path) as file:
+            lines = list(
+                itertools.dropwhile(lambda line: not line.strip(), itertools.islice(file, 50))
+            )
+            fasta = bool(lines) and lines[0].lstrip().startswith(">")
+            if not fasta and not path.name.lower().removesuffix(".gz").endswith(_SMILES):
+                return None
+            read = fasta_items if fasta else smiles_items
+            names, strings = read(itertools.chain(lines, file), path)
+    except (UnicodeDecodeError, EOFError, OSError):
+        return None  # whoever reads it as text says what is wrong
+    kind, column = ("FASTA", "sequence") if fasta else ("SMILES", "smiles")
+    columns = pa.table(
+        {"name": pa.array(names, pa.string()), column: pa.array(strings, pa.string())}
+    )
+    return FileTable(path, kind, ["name", column], columns)
 
 
 def _uneven(path: Path, separator: str) -> str | None:
