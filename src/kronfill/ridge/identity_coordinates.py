@@ -55,10 +55,14 @@ class EigenAxis:
 
     @classmethod
     def _of_factor(cls, phi: Floats, identity: float, counts: Floats) -> EigenAxis:
-        q, r = scipy.linalg.qr(phi, mode="economic", check_finite=False)
-        u, s, _ = scipy.linalg.svd(r, check_finite=False)
-        basis = np.ascontiguousarray(q @ u[:, : len(s)])
-        lam = s**2
+        # Phi Phi^T = U diag(lam) U^T: rounding is that of its own entries, as in Phi Phi^T + e I.
+        if phi.shape[1] < len(phi):
+            q, r = scipy.linalg.qr(phi, mode="economic", check_finite=False)
+            lam, u = scipy.linalg.eigh(r @ r.T, check_finite=False)
+            basis = np.ascontiguousarray(q @ u)
+        else:
+            lam, basis = scipy.linalg.eigh(phi @ phi.T, check_finite=False)
+        lam = np.maximum(lam, 0.0)
         scaled = basis * np.sqrt(lam + identity)
         rates, turn = scipy.linalg.eigh(scaled.T @ (counts[:, None] * scaled), check_finite=False)
         return cls(basis, lam, identity, counts, turn, np.maximum(rates, 0.0))
