@@ -157,7 +157,7 @@ def identity_pcg(size: Size, ranks: tuple[int, int]) -> Cost:
     # Singular values of the factors, then eigenvectors of them as they are sampled.
     setup = 10 * EIGEN * (a**3 + b**3) + 4 * PRODUCT * (n * a * a + l * b * b)
     iterations = IDENTITY_ITERATIONS * (size.contrast / CONTRAST) ** 0.36
-    seconds = START + setup + max(5.0, iterations) * sweep + 2 * OBSERVATION * size.m
+    seconds = 3 * START + setup + max(5.0, iterations) * sweep + 2 * OBSERVATION * size.m
     return Cost(seconds, 8.0 * (14 * unknowns + 6 * (n * a + l * b)) + 70.0 * size.m)
 
 
@@ -187,15 +187,15 @@ def _full_scale(size: Size) -> Cost:
     # Squares of the sizes of groups, which are the observations of an item of the longer axis.
     squares = m * min(full_scale.LARGEST_BLOCK, m / long * size.uneven[items.index(long)])
     if m > DENSE_SHARE * long * short:
-        product = PASS * m * short + PRODUCT * long * long * short
+        product = 2 * (PASS * m * short + PRODUCT * long * long * short)
     else:
-        product = 1.5 * PASS * m * (long + short)
+        product = 3 * PASS * m * (long + short)
     k = full_scale.affordable_modes(m, items)
     outer, inner = min(long, full_scale.OUTER_MODES), min(short, full_scale.INNER_MODES)
     apply = PASS * (2 * squares + 30 * m) + 1e-10 * k * k + 4e-9 * long * k + 2e-8 * m
-    modes = 5 * PRODUCT * long**2 * outer + 2 * EIGEN * inner**3 + 3e-9 * outer**2 * long
-    core = 3 * PRODUCT * (long * k * k / 2 + k**3) + 4e-9 * m * k
-    setup = START + kernels + modes + core + 2e-8 * squares
+    modes = 1.4 * PRODUCT * long**2 * outer + 0.6 * EIGEN * inner**3 + 8e-10 * outer**2 * long
+    core = 1.8 * PRODUCT * (long * k * k / 2 + k**3) + 2.4e-9 * m * k
+    setup = 4 * START + kernels + modes + core + 1.2e-8 * squares
     iterations = 3 + FULL_SCALE_ITERATIONS * np.log10(1 + 10 * size.contrast)
     seconds = setup + iterations * (product + apply) + 2 * OBSERVATION * m
     memory = full_scale.most_bytes(m, squares, k) + 16.0 * long * short
