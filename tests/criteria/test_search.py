@@ -30,6 +30,7 @@ def curve(place, below, above, floor=1.0):
     st.floats(-5.5, 2.5), st.floats(0.02, 5), st.floats(0.02, 5), st.floats(1e-3, 1e3),
 )  # fmt: skip
 @example(2.5, 2.5625, 2.5, 1.0)  # between the last two of the path, which are as good
+@example(1.875, 5.0, 4.25, 1.0)  # between two that are as good, one of them on the other side
 def test_the_error_is_within_a_percent_of_the_least(place, below, above, scale):
     error = curve(place + np.log10(scale), below, above)
     found = least_error(lambda mu: Trial(mu, error(mu)), scale, "test")

@@ -2,9 +2,9 @@
 
 A coarse path goes down by powers of ten. It is not left at the first rise: only where two trials
 in a row are clearly worse than the best one so far and it is not falling again, or three are no
-better. Then parabolas through
-the best trial and its neighbours, in the logarithms of mu and of the error, lead to the minimum;
-the search is over once both neighbours are hardly worse, or the parabola promises hardly better.
+better. Then parabolas through the best trial and its neighbours, in the logarithms of mu and of the
+error, lead to the minimum; the search is over once both neighbours are hardly worse, or little
+worse and the parabola promises hardly better.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLEARLY = 0.04
 """A mean square error that is larger by this share is clearly worse: 2% in its root."""
 HARDLY = 0.008
 """One that is larger by no more is hardly worse: 0.4% in its root."""
-GAIN, TRUSTED = 0.0005, 0.1
+GAIN, TRUSTED = 0.0005, 0.04
 """A parabola that promises a mean square error smaller by less than the first share is not
 followed, if neither of the outer trials is above the best one by more than the second."""
 REFINED = 8
@@ -157,9 +157,10 @@ def _best(trials: Sequence[Trial]) -> Trial | None:
 def refined(
     ask: Callable[[float], Trial], trials: list[Trial], most: int = REFINED, least: float = GAIN
 ) -> None:
-    """Add trials between the best one and its neighbours, until these are hardly worse.
+    """Add trials between the best one and its neighbours, until there is hardly more to gain.
 
-    Or until a parabola promises less than ``least``.
+    That is so where both are hardly worse and no parabola says otherwise, or where the parabola
+    promises less than ``least``.
     """
     for _ in range(most):
         best = _best(trials)
@@ -177,10 +178,9 @@ def refined(
         ]
         known = [one for one in sides if one is not None]
         wide = len(known) == 1 and abs(np.log10(known[0].mu) - here) > HALF  # it may be between
-        if not wide and all(_hardly_worse(one, best) for one in known):
-            return
         place, gain = _vertex(best, sides, here)
-        if gain < least:
+        flat = not wide and all(_hardly_worse(one, best) for one in known)
+        if gain < least or (flat and not HARDLY < gain < np.inf):
             return
         trials.append(ask(10.0**place))
 
