@@ -80,7 +80,7 @@ def run_new(quick=False, splits=200):
     return {"rows": rows}
 
 
-def run_auto(quick=False, splits=30):
+def run_auto(quick=False, splits=200):
     """What ``kf.complete`` and ``details`` give by default: entries of every kind."""
     rows = []
     for mask in MASKS[2:3] if quick else (MASKS[0], MASKS[2]):
